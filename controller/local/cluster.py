@@ -48,7 +48,8 @@ from trainwright.controller.local.apiserver.store import ObjectStore, StoredObje
 from trainwright.controller.local.apiserver.store.store import expire_events
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes, Evictions
 from trainwright.controller.local.apiserver.verbs.pods import Bindings, PodExecs, PodLogs
-from trainwright.controller.local.controllers import ControllerSettings, declare_controllers, jobset_webhooks
+from trainwright.controller.local.controllers import declare_controllers, jobset_webhooks
+from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.node import STOP_SECONDS, LocalNode
 from trainwright.controller.local.node.settings import NodeSettings

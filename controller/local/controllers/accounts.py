@@ -4,10 +4,8 @@
 https://kubernetes.io/docs/reference/access-authn-authz/rbac/#aggregated-clusterroles
 """
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 
-from trainwright.api.base import Resource
 from trainwright.api.objects import (
     Document,
     Key,
@@ -19,6 +17,7 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import WATCH, Rule
+from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite
 from trainwright.controller.local.controllers.objects import ACCOUNT, CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, labels_match
 from trainwright.controller.runtime import AlreadyExists, Conflict, Event, Manager, NotFound, Result
 
@@ -33,10 +32,30 @@ _DESCRIPTION = {
     )
 }
 """Annotation that kube-controller-manager sets; tools recognise the ConfigMap by it."""
+_ALL_ROLES = Key("", "aggregated-roles")
+FIELD_MANAGER = "clusterrole-aggregation-controller"
+"""As in kube-controller-manager, so that managed fields are the same."""
 
 
-class AccountController:
-    """Reconciles namespaces. The constructor declares its watches on the manager."""
+def plan_for_namespace(namespace: str, account: Document | None, ca: Document | None, authority: str) -> Plan:
+    """Make the account `default` and the ConfigMap with the CA certificate, and mend the latter."""
+    plan = Plan()
+    if account is None:
+        made: Document = {"metadata": {"name": DEFAULT_ACCOUNT, "namespace": namespace}}
+        plan.writes.append(PlannedWrite(verb="create", kind=ACCOUNT, obj=made, tolerate=AlreadyExists))
+    data = {_CA_KEY: authority}
+    if ca is None:
+        metadata = {"name": ROOT_CA, "namespace": namespace, "annotations": _DESCRIPTION}
+        made = {"metadata": metadata, "data": data}
+        plan.writes.append(PlannedWrite(verb="create", kind=CONFIG_MAP, obj=made, tolerate=AlreadyExists))
+    elif ca.get("data") != data or not _DESCRIPTION.items() <= annotations_of(ca).items():
+        patch = {"metadata": {"annotations": _DESCRIPTION}, "data": dict.fromkeys(ca.get("data") or ()) | data}
+        plan.writes.append(PlannedWrite(verb="patch", kind=CONFIG_MAP, obj=ca, body=patch))
+    return plan
+
+
+class AccountController(ControllerBase):
+    """Reconciles namespaces."""
 
     RULES = (
         Rule.on(NAMESPACE, *WATCH),
@@ -45,60 +64,43 @@ class AccountController:
         Rule.on(CONFIG_MAP, "patch", names=[ROOT_CA]),
     )
 
-    def __init__(self, manager: Manager, authority: str) -> None:
-        """Declare everything; `manager.run` starts it.
-
-        Args:
-            manager: of the process.
-            authority: PEM of the authority that signed the API server's certificate.
-        """
-        self._client, self._cache, self._authority = manager.client, manager.cache, authority
-        manager.controller("accounts").for_(NAMESPACE).watches(
-            ACCOUNT, _namespace_of, predicates=[lambda event: name_of(event.obj) == DEFAULT_ACCOUNT]
-        ).watches(CONFIG_MAP, _namespace_of, predicates=[_is_root_ca]).reconcile(self.reconcile)
+    def declare(self, manager: Manager) -> None:
+        """Declare what it watches."""
+        builder = manager.controller("accounts").for_(NAMESPACE)
+        for kind, name in ((ACCOUNT, DEFAULT_ACCOUNT), (CONFIG_MAP, ROOT_CA)):
+            builder.watches(kind, _namespace_of, predicates=[_Named(name)])
+        builder.reconcile(self.reconcile)
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one namespace."""
-        namespace = self._cache.get(NAMESPACE, key.name)
+        namespace = self.cache.get(NAMESPACE, key.name)
         if namespace is None or deletion_timestamp_of(namespace) is not None:
             return None
+        account = self.cache.get(ACCOUNT, DEFAULT_ACCOUNT, key.name)
+        ca = self.cache.get(CONFIG_MAP, ROOT_CA, key.name)
         try:
-            if self._cache.get(ACCOUNT, DEFAULT_ACCOUNT, key.name) is None:
-                await self._create(ACCOUNT, {"metadata": {"name": DEFAULT_ACCOUNT, "namespace": key.name}})
-            await self._publish_authority(key.name)
+            plan = plan_for_namespace(key.name, account, ca, self.settings.authority)
+            await self.carry_out(plan, NAMESPACE, namespace)
         except NotFound:
             return None  # the namespace is gone
         return None
 
-    async def _publish_authority(self, namespace: str) -> None:
-        wanted: Document = {"metadata": {"annotations": _DESCRIPTION}, "data": {_CA_KEY: self._authority}}
-        current = self._cache.get(CONFIG_MAP, ROOT_CA, namespace)
-        if current is None:
-            metadata = {"name": ROOT_CA, "namespace": namespace, "annotations": _DESCRIPTION}
-            await self._create(CONFIG_MAP, {**wanted, "metadata": metadata})
-        elif current.get("data") != wanted["data"] or not _DESCRIPTION.items() <= annotations_of(current).items():
-            others = {name: None for name in current.get("data") or {} if name != _CA_KEY}
-            patch = {**wanted, "data": {**others, _CA_KEY: self._authority}}
-            await self._client.patch(CONFIG_MAP, ROOT_CA, namespace, patch)
 
-    async def _create(self, kind: Resource, document: Document) -> None:
-        try:
-            await self._client.create(document, kind=kind)
-        except AlreadyExists:
-            return
+class _Named:
+    """A predicate for objects with one name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, event: Event[Document]) -> bool:
+        return name_of(event.obj) == self._name
 
 
 def _namespace_of(obj: Document) -> list[Key]:
     return [Key("", namespace_of(obj))]
 
 
-def _is_root_ca(event: Event[Document]) -> bool:
-    return name_of(event.obj) == ROOT_CA
-
-
-FIELD_MANAGER = "clusterrole-aggregation-controller"
-"""As in kube-controller-manager, so that managed fields are the same."""
-_ALL_ROLES = Key("", "aggregated-roles")
+# ---------------------------------------------------------------------- roles
 
 
 def aggregated(role: Document, roles: Iterable[Document]) -> list[Document]:
@@ -118,40 +120,37 @@ def aggregated(role: Document, roles: Iterable[Document]) -> list[Document]:
     return rules
 
 
-def _rules_behind(role: Document, roles: Iterable[Document]) -> list[Document] | None:
-    """The rules that an aggregated role should have; None if it has them."""
-    if not role.get("aggregationRule"):
-        return None
-    rules = aggregated(role, roles)
-    return rules if rules != (role.get("rules") or []) else None
+def plan_for_roles(roles: Sequence[Document]) -> Plan:
+    """PlannedWrite the rules of the aggregated roles that are behind."""
+    plan = Plan()
+    for role in roles:
+        if role.get("aggregationRule") and (rules := aggregated(role, roles)) != (role.get("rules") or []):
+            # With its uid, an apply does not make a role anew that was deleted meanwhile: that is a conflict.
+            body: Document = {"metadata": {"name": name_of(role), "uid": uid_of(role)}}
+            body |= {"rules": rules} if rules else {}
+            options = {"field_manager": FIELD_MANAGER}
+            write = PlannedWrite(
+                verb="apply", kind=CLUSTER_ROLE, obj=role, body=body, options=options, tolerate=Conflict
+            )
+            plan.writes.append(write)
+    return plan
 
 
-class RoleController:
-    """Reconciles aggregated ClusterRoles. The constructor declares its watch on the manager."""
+class RoleController(ControllerBase):
+    """Reconciles aggregated ClusterRoles, all at once: any role may be one that they collect."""
 
     RULES = (Rule.on(CLUSTER_ROLE, *WATCH, "patch", "escalate"),)
 
-    def __init__(self, manager: Manager) -> None:
-        """Declare everything; `manager.run` starts it."""
-        self._client, self._cache = manager.client, manager.cache
-        manager.controller("roles").watches(CLUSTER_ROLE, lambda _: (_ALL_ROLES,)).reconcile(self.reconcile, workers=1)
+    def declare(self, manager: Manager) -> None:
+        """Declare what it watches."""
+        builder = manager.controller("roles").watches(CLUSTER_ROLE, lambda _: (_ALL_ROLES,))
+        builder.reconcile(self.reconcile, workers=1)
 
     async def reconcile(self, key: Key) -> Result:  # noqa: ARG002 - there is only one
-        """Bring all aggregated roles up to date: any role may be one that they collect, or have been until now."""
-        roles = self._cache.list(CLUSTER_ROLE)
-        for _ in roles:  # what one has collected another one may collect
-            behind = [(role, rules) for role in roles if (rules := _rules_behind(role, roles)) is not None]
-            if not behind:
+        """Bring all aggregated roles up to date."""
+        for _ in self.cache.list(CLUSTER_ROLE):  # what one has collected another one may collect
+            plan = plan_for_roles(self.cache.list(CLUSTER_ROLE))
+            if not plan.writes:
                 break
-            for role, rules in behind:
-                await self._write(role, rules)
-            roles = self._cache.list(CLUSTER_ROLE)
+            await self.make(plan.writes)
         return None
-
-    async def _write(self, role: Document, rules: list[Document]) -> None:
-        # With its uid, an apply does not make a role anew that was deleted meanwhile.
-        wanted: Document = {"metadata": {"name": name_of(role), "uid": uid_of(role)}}
-        if rules:
-            wanted["rules"] = rules
-        with suppress(Conflict):  # it is gone
-            await self._client.apply(wanted, kind=CLUSTER_ROLE, field_manager=FIELD_MANAGER, force=True)

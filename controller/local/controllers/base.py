@@ -1,35 +1,222 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several controllers do in the same way: writes, events, generated names, the kinds that are served."""
+"""The base of the controllers: each plans, which is a pure function of documents, and this carries the plan out.
+
+A reconciler reads the caches, makes a `Plan`, has it carried out and plans again, until nothing is left to do. The
+cache shows a write when it is answered, so the next plan sees it.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import Document, name_of, namespace_of, resource_version_of, status_of, uid_of
-from trainwright.controller.local.controllers.objects import merge_patch
-from trainwright.controller.runtime import Client, EventRecorder, NotFound, Request
+from trainwright.api.objects import (
+    Document,
+    generated_name,
+    name_of,
+    namespace_of,
+    resource_version_of,
+    status_of,
+    uid_of,
+)
+from trainwright.api.rights import Rule
+from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.controllers.objects import POD, merge_patch
+from trainwright.controller.runtime import (
+    ApiError,
+    Client,
+    EventRecorder,
+    Group,
+    Manager,
+    NotFound,
+    Request,
+    is_namespace_ending,
+)
+
+T = TypeVar("T")
+Check: TypeAlias = Callable[[Document, Sequence[Document]], str | None]
+"""A check of the node's own: given a pod and the pods on the node, why the pod does not fit; None: it does."""
+_AT_ONCE = 50
+"""Writes of one kind that are on their way at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventReport:
-    """One event."""
+class EventReport(NamedTuple):
+    """An event about the object that is reconciled. In texts of writes, `{name}` and `{message}` are filled in."""
 
     type: Literal["Normal", "Warning"]
     reason: str
     note: str
 
 
-def record(recorder: EventRecorder, regarding: Document, reports: Iterable[EventReport], *, action: str = "") -> None:
-    """Record events about an object. `action` is what the controller was doing; default: the reason."""
-    for report in reports:
-        recorder.event(regarding, report.type, report.reason, report.note, action=action)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedWrite:
+    """One request about one object.
+
+    An object that is gone already needs no deletion and no removal of a finalizer, so NotFound of these is no error.
+    """
+
+    verb: Literal["create", "delete", "patch", "apply", "release"]
+    """`release` removes the finalizer `body["finalizer"]`."""
+    kind: Resource
+    obj: Document
+    """As it is to be created, else as it was read."""
+    body: Document = field(default_factory=dict)
+    """Of a patch or an apply."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of the client's method."""
+    tolerate: type[ApiError] | None = None
+    """A refusal that is as good as success."""
+    done: EventReport | None = None
+    refused: EventReport | None = None
+    """Recorded unless the namespace is being deleted."""
 
 
-T = TypeVar("T")
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """What to do, in the order of the fields."""
+
+    writes: list[PlannedWrite] = field(default_factory=list)
+    """In their order. Neighbours with the same verb and kind are written at the same time."""
+    status: Document = field(default_factory=dict)
+    """Of the object itself; empty: no change."""
+    reports: list[EventReport] = field(default_factory=list)
+    """About the status."""
+    look_again: float | None = None
+    """Seconds after which the plan may be another one, if nothing else happens."""
+
+    def of(self, verb: str, kind: Resource | None = None) -> list[Document]:
+        """The objects of the writes with this verb."""
+        return [write.obj for write in self.writes if write.verb == verb and kind in (None, write.kind)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """How the controllers work."""
+
+    now: Now = wall_clock
+    """For everything that is written into objects or waits for a time of day."""
+    authority: str = ""
+    """PEM of the authority that signed the API server's certificate, for the ConfigMaps of the namespaces."""
+    volumes: Path | None = None
+    """Folder in which each volume claim gets a folder; needed for `claims`."""
+    check: Check | None = None
+    """A check of the node's own before a pod is bound, such as for ports that all pods of a laptop share."""
+    finished_pods: int = 500
+    """Finished pods that are kept."""
+
+
+class ControllerBase(ABC):
+    """What all controllers have."""
+
+    RULES: ClassVar[tuple[Rule, ...]]
+    """The rights that it needs."""
+    REPORTER: ClassVar[str] = ""
+    """Reporting controller of its events; empty if it records none."""
+    ACTION: ClassVar[str] = ""
+    """What it does, in its events; empty: the reason of each."""
+    JOINS_REFUSALS: ClassVar[bool] = False
+    """Whether the refusals of neighbouring writes are one event."""
+
+    def __init__(self, manager: Manager, settings: ControllerSettings | None = None) -> None:
+        self.settings = settings or ControllerSettings()
+        self.client, self.cache, self.now = manager.client, manager.cache, self.settings.now
+        self.recorder = EventRecorder(manager.client, self.REPORTER)
+        if self.REPORTER:
+            manager.add(self.recorder, Group.SERVERS, f"events:{self.REPORTER}")
+        self.declare(manager)
+
+    @abstractmethod
+    def declare(self, manager: Manager) -> None:
+        """Declare what it watches on the manager, which runs it."""
+
+    def report(self, obj: Document, event: EventReport) -> None:
+        """Record an event about an object."""
+        self.recorder.event(obj, event.type, event.reason, event.note, action=self.ACTION)
+
+    async def carry_out(self, plan: Plan, kind: Resource, obj: Document) -> bool:
+        """Carry out a plan for an object. Returns whether anything was written. Raises the first error."""
+        await self.make(plan.writes, obj)
+        written = obj
+        if plan.status:
+            written = await write_status(self.client, kind, obj, plan.status)
+        for event in plan.reports:
+            self.report(written, event)
+        return bool(plan.writes) or written is not obj
+
+    async def make(self, writes: Iterable[PlannedWrite], about: Document | None = None) -> None:
+        """Make writes as `write` does. Raises the first error."""
+        # The others are of the same kind, and all writes are tried again.
+        if errors := await self.write(writes, about):
+            raise errors[0]
+
+    async def write(self, writes: Iterable[PlannedWrite], about: Document | None = None) -> list[Exception]:
+        """Make writes, and record the events that they bring about an object. Returns the errors of the first group
+        of neighbours that has any."""
+        for (verb, kind), group in groupby(writes, key=lambda write: (write.verb, write.kind)):
+            refusals: list[EventReport] = []
+
+            async def one(write: PlannedWrite, refusals: list[EventReport] = refusals) -> None:
+                await self._write_one(write, about, refusals)
+
+            run = each_slowly if (verb, kind) == ("create", POD) else each
+            errors = await run(one, group)
+            if self.JOINS_REFUSALS and refusals:
+                refusals = [refusals[0]._replace(note="\n".join(sorted(event.note for event in refusals)))]
+            for event in refusals:
+                self.report(about or {}, event)
+            if errors:
+                return errors
+        return []
+
+    async def _write_one(self, write: PlannedWrite, about: Document | None, refusals: list[EventReport]) -> None:
+        obj = write.obj
+        if write.verb == "create" and not name_of(obj):
+            # Named here and not by the API server, so that the cache knows the object when the write is answered.
+            metadata = obj["metadata"]
+            obj = {**obj, "metadata": {**metadata, "name": generated_name(metadata["generateName"])}}
+        try:
+            await _send(self.client, write, obj)
+        except ApiError as error:
+            if write.tolerate is not None and isinstance(error, write.tolerate):
+                return
+            if write.refused is not None and not is_namespace_ending(error):
+                note = write.refused.note.format(name=name_of(obj), message=error.message)
+                refusals.append(write.refused._replace(note=note))
+            raise
+        if write.done is not None and about is not None:
+            self.report(about, write.done._replace(note=write.done.note.format(name=name_of(obj))))
+
+
+async def _send(client: Client, write: PlannedWrite, obj: Document) -> None:
+    name, namespace = name_of(obj), namespace_of(obj)
+    try:
+        match write.verb:
+            case "create":
+                await client.create(obj, kind=write.kind)
+            case "delete":
+                await client.delete(write.kind, name, namespace, uid=uid_of(obj), **write.options)
+            case "patch":
+                await client.patch(write.kind, name, namespace, write.body, **write.options)
+            case "apply":
+                await client.apply(write.body, kind=write.kind, force=True, **write.options)
+            case "release":
+                finalizers = {"$deleteFromPrimitiveList/finalizers": [write.body["finalizer"]]}
+                patch = {"metadata": {"uid": uid_of(obj), **finalizers}}
+                await client.patch(write.kind, name, namespace, patch, type="strategic")
+    except NotFound:
+        if write.verb not in ("delete", "release"):
+            raise
+
+
+def released(kind: Resource, obj: Document, finalizer: str) -> PlannedWrite:
+    """Take a finalizer off an object of a built-in kind."""
+    return PlannedWrite(verb="release", kind=kind, obj=obj, body={"finalizer": finalizer})
 
 
 async def write_status(client: Client, kind: Resource, before: Document, status: Document) -> Document:
@@ -45,18 +232,9 @@ async def write_status(client: Client, kind: Resource, before: Document, status:
     return await client.patch(kind, name_of(before), namespace_of(before), document, subresource="status")
 
 
-async def remove_finalizer(client: Client, kind: Resource, obj: Document, finalizer: str) -> None:
-    """Remove a finalizer from an object of a built-in kind, if the object is still there."""
-    patch = {"metadata": {"uid": uid_of(obj), "$deleteFromPrimitiveList/finalizers": [finalizer]}}
-    try:
-        await client.patch(kind, name_of(obj), namespace_of(obj), patch, type="strategic")
-    except NotFound:
-        return
-
-
-async def each(work: Callable[[T], Awaitable[None]], items: Iterable[T], *, at_once: int = 50) -> list[Exception]:
+async def each(work: Callable[[T], Awaitable[None]], items: Iterable[T]) -> list[Exception]:
     """Do `work` for every item, some at once. Returns the errors, so that one item does not hold up the others."""
-    limit = asyncio.Semaphore(at_once)
+    limit = asyncio.Semaphore(_AT_ONCE)
 
     async def one(item: T) -> Exception | None:
         async with limit:
@@ -74,64 +252,34 @@ async def each_slowly(work: Callable[[T], Awaitable[None]], items: Iterable[T]) 
 
     So what cannot succeed, such as the pods of a Job that admission refuses, is tried once and not 500 times.
     """
-    left = list(items)
-    size = 1
+    left, size = list(items), 1
     while left:
-        errors = await each(work, left[:size])
-        if errors:
+        if errors := await each(work, left[:size]):
             return errors
         left, size = left[size:], size * 2
     return []
 
 
-_ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
-"""Events have owners in name only, and go by their age."""
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """One kind."""
-
-    resource: Resource
-    verbs: frozenset[str]
-
-
-async def served_kinds(client: Client) -> list[Served]:
-    """Ask the API server. Raises ApiError, TransportError."""
-    found: list[Served] = []
+async def served_kinds(client: Client) -> dict[Resource, frozenset[str]]:
+    """The verbs of each kind that the API server serves, in its preferred version. Raises ApiError, TransportError."""
+    accept = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+    found: dict[Resource, frozenset[str]] = {}
     for path in ("/api", "/apis"):
-        response = await client.send(Request("GET", path, {}, {"Accept": _ACCEPT}))
-        document: Any = msgspec.json.decode(response.body)
-        found += _kinds(document.get("items") or ())
+        document: Document = msgspec.json.decode((await client.send(Request("GET", path, {}, accept))).body)
+        for group in document.get("items") or ():
+            seen: set[str] = set()
+            # The preferred version comes first.
+            for version in group.get("versions") or ():
+                for one in version.get("resources") or ():
+                    kind, plural = str((one.get("responseKind") or {}).get("kind") or ""), str(one.get("resource"))
+                    if kind and plural not in seen:
+                        seen.add(plural)
+                        resource = Resource(
+                            group=name_of(group),
+                            version=str(version.get("version")),
+                            kind=kind,
+                            plural=plural,
+                            namespaced=one.get("scope") == "Namespaced",
+                        )
+                        found[resource] = frozenset(one.get("verbs") or ())
     return found
-
-
-def collectable(kinds: Iterable[Served]) -> list[Resource]:
-    """The kinds whose objects the garbage collector watches and deletes."""
-    return [
-        kind.resource
-        for kind in kinds
-        if {"list", "watch", "delete"} <= kind.verbs and (kind.resource.group, kind.resource.plural) not in _IGNORED
-    ]
-
-
-def _kinds(groups: Iterable[Document]) -> Iterator[Served]:
-    for group in groups:
-        name = str((group.get("metadata") or {}).get("name") or "")
-        seen: set[str] = set()
-        # The preferred version comes first.
-        for version in group.get("versions") or ():
-            for one in version.get("resources") or ():
-                kind, plural = str((one.get("responseKind") or {}).get("kind") or ""), str(one.get("resource"))
-                if not kind or plural in seen:
-                    continue
-                seen.add(plural)
-                resource = Resource(
-                    group=name,
-                    version=str(version.get("version")),
-                    kind=kind,
-                    plural=plural,
-                    namespaced=one.get("scope") == "Namespaced",
-                )
-                yield Served(resource, frozenset(one.get("verbs") or ()))

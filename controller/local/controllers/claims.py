@@ -26,9 +26,9 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import READ, WATCH, Rule
-from trainwright.controller.local.controllers.base import remove_finalizer, write_status
+from trainwright.controller.local.controllers.base import ControllerBase, PlannedWrite, released, write_status
 from trainwright.controller.local.controllers.objects import CLAIM, POD, VOLUME, is_terminal
-from trainwright.controller.runtime import AlreadyExists, Backoff, Manager, NotFound, Result
+from trainwright.controller.runtime import AlreadyExists, Backoff, ConfigurationError, Manager, NotFound, Result
 
 PROVISIONER = "trainwright.local/folder"
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
@@ -128,11 +128,9 @@ def uses(pod: Document, claim: str) -> bool:
 
 log = logging.getLogger(__name__)
 
-NAME = "claims"
 
-
-class ClaimController:
-    """Reconciles claims and volumes. The constructor declares its watches on the manager."""
+class ClaimController(ControllerBase):
+    """Reconciles claims and volumes."""
 
     RULES = (
         Rule.on(CLAIM, *READ, "patch"),
@@ -142,70 +140,67 @@ class ClaimController:
         Rule.on(POD, *WATCH),
     )
 
-    def __init__(self, manager: Manager, root: Path) -> None:
-        """Declare everything; `manager.run` starts it.
-
-        Args:
-            manager: of the process.
-            root: folder in which each claim gets one.
-        """
-        self._client, self._cache, self._root = manager.client, manager.cache, root
-        manager.controller(NAME).for_(CLAIM).watches(POD, _claims_of).reconcile(self.reconcile)
-        manager.controller(f"{NAME}-volumes").for_(VOLUME).watches(CLAIM, self._volume_of).reconcile(self.reclaim)
+    def declare(self, manager: Manager) -> None:
+        """Declare what it watches. Raises ConfigurationError if the settings have no folder for volumes."""
+        if self.settings.volumes is None:
+            raise ConfigurationError("volume claims need a folder: set the settings' `volumes`, or leave `claims` out")
+        self._root = self.settings.volumes
+        manager.controller("claims").for_(CLAIM).watches(POD, _claims_of).reconcile(self.reconcile)
+        manager.controller("claims-volumes").for_(VOLUME).watches(CLAIM, self._volume_of).reconcile(self.reclaim)
 
     async def reconcile(self, key: Key) -> Result:
         """Bind one claim, or let it go."""
-        claim = self._cache.get(CLAIM, key.name, key.namespace)
+        claim = self.cache.get(CLAIM, key.name, key.namespace)
         if claim is None:
             return None
         if deletion_timestamp_of(claim) is not None:
             if PROTECTION in finalizers_of(claim) and not self._is_used(claim):
-                await remove_finalizer(self._client, CLAIM, claim, PROTECTION)
+                await self.make([released(CLAIM, claim, PROTECTION)])
             return None
         wanted = spec_of(claim).get("volumeName") or volume_name(claim)
-        volume = self._cache.get(VOLUME, wanted)
+        volume = self.cache.get(VOLUME, wanted)
         if volume is None:
             if wanted != volume_name(claim):
                 return Backoff(f"volume {wanted} does not exist")
             volume = await self._make(claim)
         if patch := binding(claim, volume):
-            claim = await self._client.patch(CLAIM, key.name, key.namespace, patch)
-        await write_status(self._client, CLAIM, claim, bound_status(claim, volume))
+            claim = await self.client.patch(CLAIM, key.name, key.namespace, patch)
+        await write_status(self.client, CLAIM, claim, bound_status(claim, volume))
         return None
 
     async def _make(self, claim: Document) -> Document:
         await asyncio.to_thread(folder_of(claim, self._root).mkdir, parents=True, exist_ok=True)
         try:
-            return await self._client.create(volume_of(claim, self._root), kind=VOLUME)
+            return await self.client.create(volume_of(claim, self._root), kind=VOLUME)
         except AlreadyExists:
-            return await self._client.get(VOLUME, volume_name(claim))
+            return await self.client.get(VOLUME, volume_name(claim))
 
     def _is_used(self, claim: Document) -> bool:
-        pods = self._cache.list(POD, namespace_of(claim))
+        pods = self.cache.list(POD, namespace_of(claim))
         return any(uses(pod, name_of(claim)) and not is_terminal(pod) for pod in pods)
 
     async def reclaim(self, key: Key) -> Result:
         """Show that one volume is bound; delete it with its folder when its claim is gone."""
-        volume = self._cache.get(VOLUME, key.name)
+        volume = self.cache.get(VOLUME, key.name)
         if volume is None or not is_ours(volume):
             return None
         reference = spec_of(volume).get("claimRef") or {}
-        claim = self._cache.get(CLAIM, str(reference.get("name")), str(reference.get("namespace")))
+        claim = self.cache.get(CLAIM, str(reference.get("name")), str(reference.get("namespace")))
         if claim is None:
             # The cache may be behind, and what follows cannot be taken back.
             claim = await self._look_up(str(reference.get("name")), str(reference.get("namespace")))
         if belongs_to(volume, claim):
-            await write_status(self._client, VOLUME, volume, {**status_of(volume), "phase": "Bound"})
+            await write_status(self.client, VOLUME, volume, {**status_of(volume), "phase": "Bound"})
             return None
         if spec_of(volume).get("persistentVolumeReclaimPolicy") != "Delete":
-            await write_status(self._client, VOLUME, volume, {**status_of(volume), "phase": "Released"})
+            await write_status(self.client, VOLUME, volume, {**status_of(volume), "phase": "Released"})
             return None
         await self._delete(volume)
         return None
 
     async def _look_up(self, name: str, namespace: str) -> Document | None:
         try:
-            return await self._client.get(CLAIM, name, namespace)
+            return await self.client.get(CLAIM, name, namespace)
         except NotFound:
             return None
 
@@ -215,12 +210,10 @@ class ClaimController:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         else:
             log.warning("volume %s: its path is not a folder of %s and is kept", name_of(volume), self._root)
-        try:
-            await self._client.delete(VOLUME, name_of(volume))
-        except NotFound:
-            return
+        writes = [PlannedWrite(verb="delete", kind=VOLUME, obj=volume)]
         if VOLUME_PROTECTION in finalizers_of(volume):
-            await remove_finalizer(self._client, VOLUME, volume, VOLUME_PROTECTION)
+            writes.append(released(VOLUME, volume, VOLUME_PROTECTION))
+        await self.make(writes)
 
     def _volume_of(self, claim: Document) -> list[Key]:
         return [Key("", spec_of(claim).get("volumeName") or volume_name(claim))]

@@ -22,7 +22,7 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import Rule
-from trainwright.controller.local.controllers.base import collectable, served_kinds
+from trainwright.controller.local.controllers.base import ControllerBase, served_kinds
 from trainwright.controller.local.controllers.garbage_graph import (
     GarbageDecision,
     Graph,
@@ -38,7 +38,7 @@ from trainwright.controller.local.controllers.objects import DEFINITION
 from trainwright.controller.runtime import (
     Conflict,
     Event,
-    EventRecorder,
+    Group,
     KubernetesError,
     Manager,
     MetadataOnly,
@@ -49,7 +49,6 @@ from trainwright.controller.runtime import (
 
 log = logging.getLogger(__name__)
 
-REPORTER = "garbage-collector-controller"
 WORKERS = 8
 REFRESH_SECONDS = 30.0
 """How often the served kinds are looked up, beside after every change of a CRD."""
@@ -57,18 +56,14 @@ _ABSENT = 4096
 """Absent owners that are remembered. A uid is never used twice."""
 
 
-class GarbageCollector:
+class GarbageCollector(ControllerBase):
     """A runnable that declares its watches on the manager while it runs, since kinds come and go."""
 
     RULES = (Rule("*", "*", ("delete", "get", "list", "patch", "watch")),)
+    REPORTER = "garbage-collector-controller"
 
-    def __init__(self, manager: Manager, recorder: EventRecorder, *, refresh: float = REFRESH_SECONDS) -> None:
-        """Args:
-        manager: of the process; add this runnable to it.
-        recorder: for events; its owner runs it.
-        refresh: seconds between two look-ups of the served kinds.
-        """
-        self._client, self._recorder, self._refresh_seconds = manager.client, recorder, refresh
+    def declare(self, manager: Manager) -> None:
+        """Have the manager run it."""
         self._graph = Graph(manager.cache, self._changed)
         self._queue: WorkQueue[GraphItem] = WorkQueue("garbage")
         self._absent: OrderedDict[tuple[str, ...], None] = OrderedDict()
@@ -76,6 +71,7 @@ class GarbageCollector:
         self._ready = asyncio.Event()
         definitions = manager.cache.informer(MetadataOnly(DEFINITION))
         definitions.add_handler(lambda _: self._refresh.set())
+        manager.add(self, Group.LEADER, "garbage")
 
     # ------------------------------------------------------------------ life
 
@@ -97,14 +93,15 @@ class GarbageCollector:
         while True:
             self._refresh.clear()
             try:
-                self._graph.follow(collectable(await served_kinds(self._client)))
+                served = await served_kinds(self.client)
+                self._graph.follow(kind for kind, verbs in served.items() if _is_collected(kind, verbs))
             except KubernetesError as error:
                 log.warning("cannot look up the served kinds: %s", error)
             if not self._ready.is_set():
                 await self._graph.wait_synced()
                 self._ready.set()
             try:
-                async with asyncio.timeout(self._refresh_seconds):
+                async with asyncio.timeout(REFRESH_SECONDS):
                     await self._refresh.wait()
             except TimeoutError:
                 continue
@@ -198,7 +195,7 @@ class GarbageCollector:
         if owner is None:
             namespace = namespace_of(obj) if resource.namespaced else ""
             try:
-                owner = await self._client.get(MetadataOnly(resource), str(reference.get("name")), namespace)
+                owner = await self.client.get(MetadataOnly(resource), str(reference.get("name")), namespace)
             except NotFound:
                 owner = None
             if owner is None or uid_of(owner) != reference.get("uid"):
@@ -230,7 +227,7 @@ class GarbageCollector:
             f" name: {reference.get('name')}, uid: {reference.get('uid')}]"
         )
         note = f'ownerRef {owner} does not exist in namespace "{namespace}"'
-        self._recorder.event(obj, "Warning", "OwnerRefInvalidNamespace", note)
+        self.recorder.event(obj, "Warning", "OwnerRefInvalidNamespace", note)
 
     # ------------------------------------------------------------------ carrying out
 
@@ -251,7 +248,7 @@ class GarbageCollector:
                 await self._patch(item.resource, obj, {"finalizers": left})
             if decision.delete is not None:
                 log.info("%s %s: deleted, because its owners are gone", item.resource.kind, item.key)
-                await self._client.delete(
+                await self.client.delete(
                     item.resource,
                     name_of(obj),
                     namespace_of(obj),
@@ -267,7 +264,12 @@ class GarbageCollector:
         lock: Document = {"uid": uid_of(obj), "resourceVersion": resource_version_of(obj)}
         key = Key(namespace_of(obj) if resource.namespaced else "", name_of(obj))
         patch = {"metadata": {**lock, **metadata}}
-        return await self._client.patch(MetadataOnly(resource), key.name, key.namespace, patch)
+        return await self.client.patch(MetadataOnly(resource), key.name, key.namespace, patch)
+
+
+def _is_collected(kind: Resource, verbs: frozenset[str]) -> bool:
+    """Events have owners in name only, and go by their age."""
+    return {"list", "watch", "delete"} <= verbs and kind.plural != "events"
 
 
 def _place(obj: AnyObject, reference: Document) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, deletion_timestamp_of, finalizers_of, uid_of
 from trainwright.controller.runtime import Cache, Event, Informer, MetadataOnly, Subscription
@@ -24,19 +26,7 @@ def references_of(obj: AnyObject) -> list[Document]:
     if isinstance(obj, dict):
         return list((obj.get("metadata") or {}).get("ownerReferences") or ())
     metadata: Any = obj.metadata
-    return [
-        {
-            "apiVersion": reference.api_version,
-            "kind": reference.kind,
-            "name": reference.name,
-            "uid": reference.uid,
-            **({} if reference.controller is None else {"controller": reference.controller}),
-            **(
-                {} if reference.block_owner_deletion is None else {"blockOwnerDeletion": reference.block_owner_deletion}
-            ),
-        }
-        for reference in (metadata.owner_references if metadata is not None else None) or ()
-    ]
+    return [msgspec.to_builtins(one) for one in (metadata.owner_references if metadata is not None else None) or ()]
 
 
 def owner_uids(obj: AnyObject) -> Iterable[str]:

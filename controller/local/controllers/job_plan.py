@@ -8,6 +8,7 @@ there is nothing left to do.
 Source: the Job controller of Kubernetes 1.36, with the default feature gates.
 """
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,19 +16,22 @@ from datetime import datetime, timedelta
 from trainwright.api.conditions import find, is_true
 from trainwright.api.objects import Document, conditions_of, deletion_timestamp_of, spec_of, status_of, uid_of
 from trainwright.api.times import format_time, parse
-from trainwright.controller.local.controllers.base import EventReport
+from trainwright.controller.local.controllers.base import EventReport, Plan, PlannedWrite, released
 from trainwright.controller.local.controllers.job_pods import (
+    TRACKING,
     Pods,
     count,
     failures_of,
     index_of,
     is_indexed,
     is_tracked,
+    pod_of,
     replaces_failed_only,
     settle,
 )
 from trainwright.controller.local.controllers.job_policies import NO_FAILURES, Failures, Indexes, judge, met
 from trainwright.controller.local.controllers.objects import (
+    POD,
     finished_at,
     in_order_of_removal,
     is_ready,
@@ -70,38 +74,25 @@ def is_finished(job: Document) -> bool:
 
 MOST_AT_ONCE = 500
 """Pods that are created or deleted before the status is written again."""
+_CREATED = EventReport("Normal", "SuccessfulCreate", "Created pod: {name}")
+_NOT_CREATED = EventReport("Warning", "FailedCreate", "Error creating: {message}")
+_DELETED = EventReport("Normal", "SuccessfulDelete", "Deleted pod: {name}")
+_NOT_DELETED = EventReport("Warning", "FailedDelete", "Error deleting: {message}")
 
 
-@dataclass(frozen=True, slots=True)
-class Creation:
-    """A pod to create."""
+@dataclass(slots=True, kw_only=True)
+class JobPlan(Plan):
+    """What to do for a Job."""
 
-    index: int | None = None
-    failures: tuple[int, int] | None = None
-
-
-@dataclass(slots=True)
-class Plan:
-    """What to do."""
-
-    delete: list[Document] = field(default_factory=list)
-    """Pods to delete."""
-    uncounted: bool = False
-    """Remove the tracking finalizer before the deletion, so that the deletion is not counted as a failure."""
     end: Document | None = None
     """The condition of why the Job ends, and the pods are deleted. To remember until the status has it: what caused it,
     such as the restarts of a pod, may be gone with the pods."""
-    create: list[Creation] = field(default_factory=list)
-    status: Document = field(default_factory=dict)
-    finalizers: list[Document] = field(default_factory=list)
-    """Pods whose tracking finalizer is removed after the status is written."""
     failures: Failures = NO_FAILURES
     """To remember once the status is written."""
-    reports: list[EventReport] = field(default_factory=list)
+    releases: list[PlannedWrite] = field(default_factory=list)
+    """Once the status is written."""
     is_last: bool = False
     """Whether the Job has ended once this is written."""
-    look_again: float | None = None
-    """Seconds after which the plan may be another one, if nothing else happens."""
 
 
 def is_suspended(job: Document) -> bool:
@@ -117,10 +108,10 @@ def plan(
     *,
     create: bool = True,
     end: Document | None = None,
-) -> Plan:
+) -> JobPlan:
     """Plan the next step. The Job must be ours and not finished.
 
-    `create`: whether pods may be created. `end`: what an earlier plan has decided, see `Plan.end`.
+    `create`: whether pods may be created. `end`: what an earlier plan has decided, see `JobPlan.end`.
     """
     return _Planner(job, pods, failures, now, create, end).plan()
 
@@ -133,7 +124,7 @@ class _Planner:
         self.job, self.pods, self.now = job, pods, now
         self.spec = spec_of(job)
         self.status: Document = deepcopy(status_of(job))
-        self.out = Plan(status=self.status, failures=failures.after(pods.new_succeeded, pods.new_failed))
+        self.out = JobPlan(failures=failures.after(pods.new_succeeded, pods.new_failed))
         if not self.status.get("startTime") and not is_suspended(job):
             self.status["startTime"] = format_time(now)
         self.indexed = is_indexed(job)
@@ -143,14 +134,14 @@ class _Planner:
         settled = self.succeeded_indexes | self.failed_indexes
         self.waiting = pods.awaiting_replacement(settled) if self.per_index else {}
 
-    def plan(self) -> Plan:
+    def plan(self) -> JobPlan:
         end = self._end()
         if end is not None:
-            self.out.delete = list(self.pods.active)
+            self._delete(self.pods.active)
             self.out.end = end
         elif deletion_timestamp_of(self.job) is None:
             self._manage()
-        if self.out.delete or self.out.create:
+        if self.out.writes:
             return self.out
         if end is None and self._is_complete():
             end = self._condition(
@@ -163,6 +154,7 @@ class _Planner:
             # Kubernetes 1.32 and later then try for ever (https://github.com/kubernetes/kubernetes/issues/132144).
             self.status["startTime"] = format_time(self.now)
         self._count(end)
+        self.out.status = self.status
         return self.out
 
     # ------------------------------------------------------------------ the end
@@ -251,26 +243,40 @@ class _Planner:
     def _manage(self) -> None:
         active = self.pods.active
         if is_suspended(self.job):
-            self.out.delete, self.out.uncounted = list(active), True
+            self._delete(active, uncounted=True)
             return
         wanted = self._wanted()
         surplus = self._surplus(max(0, len(active) - wanted))[:MOST_AT_ONCE]
         if surplus:
-            self.out.delete, self.out.uncounted = surplus, True
+            self._delete(surplus, uncounted=True)
             return
         held = len(self.pods.terminating) if replaces_failed_only(self.job) else 0
         missing = min(wanted - held - len(active), MOST_AT_ONCE)
         if missing <= 0 or not self.may_create:
             return
         if self.per_index:
-            self.out.create = self._creations_by_index(missing)
+            self._create_by_index(missing)
             return
         delay = self.out.failures.seconds_left(self.now)
         if delay > 0:
             self._look_again(delay)
             return
-        indexes: list[int] | list[None] = self._pending_indexes(missing) if self.indexed else [None] * missing
-        self.out.create = [Creation(index) for index in indexes]
+        for index in self._pending_indexes(missing) if self.indexed else [None] * missing:
+            self._create(index)
+
+    def _create(self, index: int | None, failures: tuple[int, int] | None = None) -> None:
+        pod = pod_of(self.job, index, failures)
+        self.out.writes.append(PlannedWrite(verb="create", kind=POD, obj=pod, done=_CREATED, refused=_NOT_CREATED))
+
+    def _delete(self, pods: Sequence[Document], *, uncounted: bool = False) -> None:
+        """Delete pods. `uncounted`: release them before, so that the deletion is not counted as a failure."""
+        if uncounted:
+            self.out.writes += [released(POD, pod, TRACKING) for pod in pods if is_tracked(pod)]
+        options = {"propagation": "Background"}
+        self.out.writes += [
+            PlannedWrite(verb="delete", kind=POD, obj=pod, options=options, done=_DELETED, refused=_NOT_DELETED)
+            for pod in pods
+        ]
 
     def _wanted(self) -> int:
         parallelism = self.spec.get("parallelism")
@@ -298,8 +304,8 @@ class _Planner:
         taken = Indexes.of(index for pod in running if (index := index_of(pod)) is not None)
         return (self.succeeded_indexes | self.failed_indexes | taken).absent(most, self.pods.completions)
 
-    def _creations_by_index(self, most: int) -> list[Creation]:
-        creations, delays = [], []
+    def _create_by_index(self, most: int) -> None:
+        delays = []
         for index in self._pending_indexes(most):
             last = self.waiting.get(index)
             counted, ignored = failures_of(last) if last is not None else (0, 0)
@@ -310,10 +316,9 @@ class _Planner:
                     continue
                 counts = self.pods.failure_counts(last)
                 counted, ignored = counted + counts, ignored + (not counts)
-            creations.append(Creation(index, (counted, ignored)))
+            self._create(index, (counted, ignored))
         if delays:
             self._look_again(min(delays))
-        return creations
 
     def _look_again(self, seconds: float) -> None:
         self.out.look_again = seconds if self.out.look_again is None else min(seconds, self.out.look_again)
@@ -342,7 +347,8 @@ class _Planner:
         tracked = {uid_of(pod) for pod in self.pods.all if is_tracked(pod)}
         settle(self.status, tracked)
         fails = end is not None and end["type"] == FAILURE_TARGET
-        self.out.finalizers = count(self.status, self.pods, self._countable(end), fails)
+        counted = count(self.status, self.pods, self._countable(end), fails)
+        self.out.releases = [released(POD, pod, TRACKING) for pod in counted]
         if self.per_index:
             self.status["failedIndexes"] = str(self.failed_indexes)
         self.status["active"] = len(self.pods.active)
@@ -374,7 +380,7 @@ class _Planner:
             self.status["conditions"] = [*noted, end]
             return
         waiting = self.status["uncountedTerminatedPods"]
-        if self.out.finalizers or waiting.get("succeeded") or waiting.get("failed") or self.pods.terminating:
+        if self.out.releases or waiting.get("succeeded") or waiting.get("failed") or self.pods.terminating:
             return
         type_ = FAILED if fails else COMPLETE
         final = condition(type_, end["reason"], end["message"], self.now)

@@ -227,7 +227,7 @@ def settle(status: Document, tracked: set[str]) -> None:
 
 
 def count(status: Document, pods: Pods, countable: Sequence[Document], job_failed: bool) -> list[Document]:
-    """Write the pods that ended into `status`, in place. Returns those whose finalizer can go after that write.
+    """PlannedWrite the pods that ended into `status`, in place. Returns those whose finalizer can go after that write.
 
     Args:
         status: after `settle`.

@@ -5,17 +5,19 @@ Pods go first, and everything else when no pod is left: a pod must not see its c
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from trainwright.api.base import Resource
-from trainwright.api.conditions import find, set_condition
+from trainwright.api.conditions import set_condition
 from trainwright.api.objects import (
     Document,
     Key,
     conditions_of,
     deletion_timestamp_of,
+    finalizers_of,
     name_of,
     resource_version_of,
     spec_of,
@@ -23,8 +25,7 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import WATCH, Rule
-from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.controllers.base import Served, served_kinds, write_status
+from trainwright.controller.local.controllers.base import ControllerBase, served_kinds, write_status
 from trainwright.controller.local.controllers.objects import NAMESPACE, POD
 from trainwright.controller.runtime import ApiError, Manager, MetadataOnly, NotFound, Result, RetryAfter
 
@@ -75,9 +76,7 @@ def conditions(namespace: Document, content: Content, now: datetime) -> list[Doc
         reason, message = true.get(type_, fine)
         status = "True" if type_ in true else "False"
         wanted = {"type": type_, "status": status, "reason": reason, "message": message}
-        current = find(result, type_)
-        if current is None or any(current.get(name) != value for name, value in wanted.items()):
-            result = set_condition(result, wanted, now=lambda: now)
+        result = set_condition(result, wanted, now=lambda: now)
     return result
 
 
@@ -98,14 +97,13 @@ def _true(content: Content) -> Iterable[tuple[str, tuple[str, str]]]:
         yield "NamespaceFinalizersRemaining", ("SomeFinalizersRemain", message)
 
 
-NAME = "namespace"
 FINALIZER = "kubernetes"
 AGAIN_SECONDS = 1.0
 """How long content that is being deleted is waited for. Not every kind is watched, so the next look is by time."""
 
 
-class NamespaceController:
-    """Reconciles namespaces. The constructor declares its watches on the manager."""
+class NamespaceController(ControllerBase):
+    """Reconciles namespaces."""
 
     RULES = (
         Rule.on(NAMESPACE, *WATCH),
@@ -114,20 +112,13 @@ class NamespaceController:
         Rule("*", "*", ("delete", "deletecollection", "list")),
     )
 
-    def __init__(self, manager: Manager, *, now: Now = wall_clock, again: float = AGAIN_SECONDS) -> None:
-        """Declare everything; `manager.run` starts it.
-
-        Args:
-            manager: of the process.
-            now: for transition times.
-            again: seconds between two looks at a namespace with content.
-        """
-        self._client, self._cache, self._now, self._again = manager.client, manager.cache, now, again
-        manager.controller(NAME).for_(NAMESPACE).reconcile(self.reconcile)
+    def declare(self, manager: Manager) -> None:
+        """Declare what it watches."""
+        manager.controller("namespace").for_(NAMESPACE).reconcile(self.reconcile)
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one namespace."""
-        namespace = self._cache.get(NAMESPACE, key.name)
+        namespace = self.cache.get(NAMESPACE, key.name)
         if namespace is None or deletion_timestamp_of(namespace) is None:
             return None
         if FINALIZER not in (spec_of(namespace).get("finalizers") or ()):
@@ -136,12 +127,12 @@ class NamespaceController:
         status = {
             **status_of(namespace),
             "phase": "Terminating",
-            "conditions": conditions(namespace, content, self._now()),
+            "conditions": conditions(namespace, content, self.now()),
         }
         try:
-            namespace = await write_status(self._client, NAMESPACE, namespace, status)
+            namespace = await write_status(self.client, NAMESPACE, namespace, status)
             if not content.is_empty:
-                return RetryAfter(self._again, reason="content is left")
+                return RetryAfter(AGAIN_SECONDS, reason="content is left")
             await self._finalize(namespace)
         except NotFound:
             return None
@@ -150,48 +141,35 @@ class NamespaceController:
     async def _delete_content(self, namespace: str) -> Content:
         content = Content()
         try:
-            kinds = await served_kinds(self._client)
+            kinds = await served_kinds(self.client)
         except ApiError as error:
             content.undiscovered = error.message
             return content
-        ours = [kind for kind in kinds if kind.resource.namespaced and "delete" in kind.verbs]
-        pods = [kind for kind in ours if kind.resource == POD]
-        for part in (pods, [kind for kind in ours if kind not in pods]):
+        ours = {kind: verbs for kind, verbs in kinds.items() if kind.namespaced and {"delete", "list"} <= verbs}
+        for part in ([kind for kind in ours if kind == POD], [kind for kind in ours if kind != POD]):
             for kind in part:
-                await self._delete_kind(kind, namespace, content)
+                try:
+                    content.add(kind, await self._delete_kind(kind, ours[kind], namespace))
+                except ApiError as error:
+                    content.failures.append(error.message)
             if not content.is_empty:
                 break
         return content
 
-    async def _delete_kind(self, kind: Served, namespace: str, content: Content) -> None:
-        resource = kind.resource
-        try:
-            if not await self._finalizers(kind, namespace):
-                return
-            if "deletecollection" in kind.verbs:
-                await self._client.delete_collection(resource, namespace, propagation="Background")
-            else:
-                await self._delete_each(resource, namespace)
-            content.add(resource, await self._finalizers(kind, namespace))
-        except ApiError as error:
-            content.failures.append(error.message)
-
-    async def _finalizers(self, kind: Served, namespace: str) -> list[tuple[str, ...]]:
-        """The finalizers of each object of a kind that is left."""
-        if "list" not in kind.verbs:
-            return []
-        found = await self._client.list(MetadataOnly(kind.resource), namespace)
-        return [tuple((obj.metadata.finalizers if obj.metadata else None) or ()) for obj in found.items]
-
-    async def _delete_each(self, resource: Resource, namespace: str) -> None:
-        for obj in (await self._client.list(MetadataOnly(resource), namespace)).items:
-            try:
-                await self._client.delete(resource, name_of(obj), namespace, propagation="Background")
-            except NotFound:
-                continue
+    async def _delete_kind(self, kind: Resource, verbs: Container[str], namespace: str) -> Iterable[tuple[str, ...]]:
+        """Delete all objects of a kind. Returns the finalizers of each object that is left."""
+        found = (await self.client.list(MetadataOnly(kind), namespace)).items
+        if found and "deletecollection" in verbs:
+            await self.client.delete_collection(kind, namespace, propagation="Background")
+        else:
+            for obj in found:
+                with suppress(NotFound):
+                    await self.client.delete(kind, name_of(obj), namespace, propagation="Background")
+        left = (await self.client.list(MetadataOnly(kind), namespace)).items if found else ()
+        return map(finalizers_of, left)
 
     async def _finalize(self, namespace: Document) -> None:
         lock = {"name": name_of(namespace), "uid": uid_of(namespace), "resourceVersion": resource_version_of(namespace)}
         left = [finalizer for finalizer in spec_of(namespace).get("finalizers") or () if finalizer != FINALIZER]
         document = {"metadata": lock, "spec": {"finalizers": left}}
-        await self._client.update(document, kind=NAMESPACE, subresource="finalize")
+        await self.client.update(document, kind=NAMESPACE, subresource="finalize")

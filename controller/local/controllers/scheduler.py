@@ -6,9 +6,8 @@ change of a pod or a node queues.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from trainwright.api.conditions import find
 from trainwright.api.nodes import selects, tolerates, untolerated
@@ -28,7 +27,8 @@ from trainwright.api.objects import (
 )
 from trainwright.api.quantity import Quantity
 from trainwright.api.rights import WATCH, Rule
-from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.api.times import format_time
+from trainwright.controller.local.controllers.base import Check, ControllerBase
 from trainwright.controller.local.controllers.objects import NODE, POD, is_terminal, labels_match, node_of
 from trainwright.controller.runtime import (
     ApiError,
@@ -113,9 +113,6 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
 def _most(one: Amounts, other: Amounts) -> Amounts:
     return {name: max(one.get(name, Quantity(0)), other.get(name, Quantity(0))) for name in one.keys() | other.keys()}
 
-
-Check: TypeAlias = Callable[[Document, Sequence[Document]], str | None]
-"""A check of the node's own: given a pod and the pods on the node, why the pod does not fit; None: it does."""
 
 NO_NODES = "no nodes available to schedule pods"
 _CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -302,7 +299,6 @@ def places_of(nodes: Iterable[Document], pods: Iterable[Document], assumed: Mapp
     return [NodeInfo(node, on.get(name_of(node), [])) for node in sorted(nodes, key=name_of)]
 
 
-NAME = "scheduler"
 REPORTER = "default-scheduler"
 """Reporting controller of the events, and the scheduler that pods name."""
 _ALL = Key("", "pending-pods")
@@ -310,8 +306,8 @@ _NOTE = 1024
 """Bytes of the note of an event."""
 
 
-class Scheduler:
-    """Schedules pods. The constructor declares its watches on the manager."""
+class Scheduler(ControllerBase):
+    """Schedules pods."""
 
     RULES = (
         Rule.on(POD, *WATCH),
@@ -320,36 +316,26 @@ class Scheduler:
         Rule.on(NODE, *WATCH),
         *EventRecorder.RULES,
     )
+    REPORTER = REPORTER
 
-    def __init__(
-        self, manager: Manager, recorder: EventRecorder, *, now: Now = wall_clock, check: Check | None = None
-    ) -> None:
-        """Declare everything; `manager.run` starts it.
-
-        Args:
-            manager: of the process.
-            recorder: for events; its owner runs it.
-            now: for transition times.
-        check: a check of the node's own, such as for ports that all pods share.
-        """
-        self._client, self._cache = manager.client, manager.cache
-        self._recorder, self._now, self._check = recorder, now, check
+    def declare(self, manager: Manager) -> None:
+        """Declare what it watches."""
         self._assumed: dict[str, str] = {}
-        builder = manager.controller(NAME).watches(POD, _everything).watches(NODE, _everything)
+        builder = manager.controller("scheduler").watches(POD, _everything).watches(NODE, _everything)
         builder.reconcile(self.reconcile, workers=1)
 
     async def reconcile(self, key: Key) -> Result:  # noqa: ARG002 - there is only one
         """Look at all pending pods once."""
-        pods = self._cache.list(POD)
+        pods = self.cache.list(POD)
         unseen = {uid_of(pod) for pod in pods if not node_of(pod)}
         self._assumed = {uid: node for uid, node in self._assumed.items() if uid in unseen}
         pending = [pod for pod in pods if _is_pending(pod) and uid_of(pod) not in self._assumed]
         if not pending:
             return Done()
-        places = places_of(self._cache.list(NODE), pods, self._assumed)
+        places = places_of(self.cache.list(NODE), pods, self._assumed)
         pacer = Pacer()
         refused: list[ApiError] = []
-        for verdict in schedule(pending, places, self._check):
+        for verdict in schedule(pending, places, self.settings.check):
             if verdict.node:
                 try:
                     await self._bind(verdict.pod, verdict.node)
@@ -370,7 +356,7 @@ class Scheduler:
             "target": {"kind": "Node", "name": node},
         }
         try:
-            await self._client.post_subresource(POD, name_of(pod), namespace_of(pod), "binding", body)
+            await self.client.post_subresource(POD, name_of(pod), namespace_of(pod), "binding", body)
         except (NotFound, Conflict):
             return  # deleted, or bound by someone else; its event brings the next look
         except Forbidden as error:
@@ -379,7 +365,7 @@ class Scheduler:
             raise
         self._assumed[uid_of(pod)] = node
         note = f"Successfully assigned {namespace_of(pod)}/{name_of(pod)} to {node}"
-        self._recorder.event(pod, "Normal", "Scheduled", note, action="Binding")
+        self.recorder.event(pod, "Normal", "Scheduled", note, action="Binding")
 
     async def _refuse(self, pod: Document, message: str) -> None:
         wanted: Document = {
@@ -393,18 +379,16 @@ class Scheduler:
         if current is not None and all(current.get(name) == value for name, value in wanted.items()):
             return
         same = current is not None and current.get("status") == "False"
-        wanted["lastTransitionTime"] = (current or {}).get("lastTransitionTime") if same else format_time(self._now())
+        wanted["lastTransitionTime"] = (current or {}).get("lastTransitionTime") if same else format_time(self.now())
         if generation_of(pod):
             wanted["observedGeneration"] = generation_of(pod)
         patch = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [wanted]}}
         try:
-            await self._client.patch(
-                POD, name_of(pod), namespace_of(pod), patch, type="strategic", subresource="status"
-            )
+            await self.client.patch(POD, name_of(pod), namespace_of(pod), patch, type="strategic", subresource="status")
         except NotFound:
             return
         note = message if len(message) <= _NOTE or message == NO_NODES else f"{message[: _NOTE - 4]} ..."
-        self._recorder.event(pod, "Warning", "FailedScheduling", note, action="Scheduling")
+        self.recorder.event(pod, "Warning", "FailedScheduling", note, action="Scheduling")
 
 
 def _everything(obj: Document) -> Iterable[Key]:  # noqa: ARG001 - as every mapper

@@ -13,7 +13,8 @@ import pytest
 from tests.integration.local.controllers.kubelet import Kubelet, add_node
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, key_of, name_of
-from trainwright.controller.local.controllers import ControllerSettings, declare_controllers
+from trainwright.controller.local.controllers import declare_controllers
+from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.controllers.objects import NAMESPACE, POD
 from trainwright.controller.runtime import (
     NO_SERVERS,

@@ -23,8 +23,9 @@ from trainwright.controller.local.apiserver.http.transport import InProcessTrans
 from trainwright.controller.local.apiserver.identity import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.cluster import assembled, install
-from trainwright.controller.local.controllers import CONTROLLERS, ControllerSettings
+from trainwright.controller.local.controllers import CONTROLLERS
 from trainwright.controller.local.controllers import jobset_webhooks as webhooks
+from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.certificates.configurations import webhooks_by_url

@@ -7,12 +7,12 @@ import pytest
 
 from tests.unit.local.controllers.objects import NOW, at, condition, job, pod
 from trainwright.api.objects import Document, name_of
-from trainwright.controller.local.controllers.job_plan import Plan, plan
-from trainwright.controller.local.controllers.job_pods import Pods
+from trainwright.controller.local.controllers.job_plan import JobPlan, plan
+from trainwright.controller.local.controllers.job_pods import Pods, failures_of, index_of
 from trainwright.controller.local.controllers.job_policies import NO_FAILURES, Failures
 
 
-def planned(owner: Document, *pods: Document, failures: Failures = NO_FAILURES, ended_by_us: str = "") -> Plan:
+def planned(owner: Document, *pods: Document, failures: Failures = NO_FAILURES, ended_by_us: str = "") -> JobPlan:
     mine = frozenset({f"uid-{ended_by_us}"}) if ended_by_us else frozenset()
     return plan(owner, Pods(owner, pods, mine), failures, NOW)
 
@@ -42,7 +42,7 @@ INDEXED: dict[str, Any] = {"completionMode": "Indexed", "completions": 3, "paral
     ],
 )
 def test_pods_are_created(owner: Document, pods: list[Document], created: list[int | None]) -> None:
-    assert [creation.index for creation in planned(owner, *pods).create] == created
+    assert [index_of(made) for made in planned(owner, *pods).of("create")] == created
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_pods_are_created(owner: Document, pods: list[Document], created: list[i
 )
 def test_pods_are_deleted(owner: Document, pods: list[Document], deleted: list[str], uncounted: bool) -> None:
     step = planned(owner, *pods)
-    assert [name_of(p) for p in step.delete] == deleted
-    assert step.uncounted == uncounted
-    assert not step.create
+    assert [name_of(p) for p in step.of("delete")] == deleted
+    assert [name_of(p) for p in step.of("release")] == (deleted if uncounted else [])
+    assert not step.of("create")
 
 
 POLICY = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
@@ -119,7 +119,7 @@ def test_the_end_waits_for_pods_and_counts() -> None:
     uncounted = {**status, "uncountedTerminatedPods": {"failed": ["uid-pod"]}}
     counting = planned(job(status=uncounted), pod(phase="Failed"))
     assert [c["type"] for c in counting.status["conditions"]] == ["FailureTarget"]
-    assert [name_of(p) for p in counting.finalizers] == ["pod"]
+    assert [name_of(write.obj) for write in counting.releases] == ["pod"]
     over = planned(job(status=uncounted))
     assert [c["type"] for c in over.status["conditions"]] == ["FailureTarget", "Failed"]
     assert over.status["failed"] == 1
@@ -131,11 +131,11 @@ def test_a_reason_that_goes_with_the_pods_is_kept() -> None:
     """The pod that had restarted too often may have gone before the status is written."""
     owner = job(template=ON_FAILURE, backoffLimit=2, parallelism=1)
     deleting = planned(owner, pod(restarts=2))
-    assert [name_of(one) for one in deleting.delete] == ["pod"]
+    assert [name_of(one) for one in deleting.of("delete")] == ["pod"]
     assert deleting.end is not None
     for left in ([], [pod(phase="Failed")], [pod(restarts=2, deleted=True)]):
         step = plan(owner, Pods(owner, left), NO_FAILURES, NOW, end=deleting.end)
-        assert (step.delete, step.create) == ([], [])
+        assert step.writes == []
         assert step.end == deleting.end
         assert [(c["type"], c["reason"]) for c in step.status["conditions"]] == [
             ("FailureTarget", "BackoffLimitExceeded")
@@ -176,7 +176,7 @@ def test_a_success_ends_with_its_time() -> None:
 def test_pods_are_counted_once(owner: Document, pods: list[Document], uncounted: Document, released: list[str]) -> None:
     step = plan(owner, Pods(owner, pods), NO_FAILURES, NOW, create=False)
     assert step.status["uncountedTerminatedPods"] == uncounted
-    assert [name_of(p) for p in step.finalizers] == released
+    assert [name_of(write.obj) for write in step.releases] == released
 
 
 def test_indexes_are_counted_in_order() -> None:
@@ -193,29 +193,29 @@ def test_what_we_ended_has_not_failed() -> None:
     owner = job(**INDEXED, status={"conditions": [met]})
     step = planned(owner, pod("killed", "Failed", index=0, code=137), ended_by_us="killed")
     assert step.status["uncountedTerminatedPods"] == {}
-    assert [name_of(p) for p in step.finalizers] == ["killed"]
+    assert [name_of(write.obj) for write in step.releases] == ["killed"]
 
 
 def test_a_failed_pod_is_replaced_after_a_delay() -> None:
     owner = job()
     first = planned(owner, pod(phase="Failed", ended=-4))
-    assert not first.create
+    assert not first.writes
     assert first.look_again == 6.0
     assert first.failures == Failures(1, first.failures.last)
     later = planned(job(status={"failed": 1}), failures=Failures(1, NOW))
     assert later.look_again == 10.0
-    assert planned(job(status={"failed": 1}), failures=Failures(0)).create
+    assert planned(job(status={"failed": 1}), failures=Failures(0)).of("create")
 
 
 def test_a_failed_index_hands_its_count_on() -> None:
     owner = job(backoffLimitPerIndex=2, **INDEXED)
     notes = {"batch.kubernetes.io/job-index-failure-count": "1"}
     waiting = planned(owner, pod("a", "Failed", index=0, annotations=notes), pod("b", index=1))
-    assert not waiting.create
+    assert not waiting.writes
     assert waiting.look_again == 20.0
-    assert not waiting.finalizers, "it stays until its replacement exists"
+    assert not waiting.releases, "it stays until its replacement exists"
     due = planned(owner, pod("a", "Failed", index=0, annotations=notes, ended=-20), pod("b", index=1))
-    assert [(c.index, c.failures) for c in due.create] == [(0, (2, 0))]
+    assert [(index_of(made), failures_of(made)) for made in due.of("create")] == [(0, (2, 0))]
 
 
 def test_suspension() -> None:

@@ -12,9 +12,10 @@ import pytest
 from tests.unit.local.controllers.objects import NOW, condition, job, pod
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.merge.patch import merge_patch
+from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.controllers.job import JobController
 from trainwright.controller.local.controllers.objects import JOB
-from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, EventRecorder, Manager, ProcessSettings
+from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
@@ -64,7 +65,7 @@ async def running(script: Script, stored: Document, *having: Document) -> AsyncI
     process = ProcessSettings(streaming_lists=False)
     manager = Manager(config, transport=script, field_manager="workloads", servers=NO_SERVERS, process=process)
     loop = asyncio.get_running_loop()
-    JobController(manager, EventRecorder(manager.client, "test"), now=lambda: NOW + timedelta(seconds=loop.time()))
+    JobController(manager, ControllerSettings(now=lambda: NOW + timedelta(seconds=loop.time())))
     task = asyncio.ensure_future(manager.run())
     await settle()
     try:

@@ -8,8 +8,10 @@ import pytest
 
 from tests.unit.local.controllers.objects import NOW, at, child, condition, jobset, replicated
 from trainwright.api.objects import Document, name_of
+from trainwright.controller.local.controllers.base import Plan
 from trainwright.controller.local.controllers.jobset_objects import claims_of, job_of, service_of
-from trainwright.controller.local.controllers.jobset_plan import Plan, plan
+from trainwright.controller.local.controllers.jobset_plan import plan
+from trainwright.controller.local.controllers.objects import JOB, JOBSET
 from trainwright.controller.runtime import Terminal
 
 DONE, BROKEN = [condition("Complete")], [condition("Failed", "BackoffLimitExceeded", message="too often")]
@@ -139,7 +141,7 @@ def test_claims_are_mounted_where_they_are_used() -> None:
     ],
 )
 def test_jobs_are_created(owner: Document, jobs: list[Document], created: list[str]) -> None:
-    assert names(planned(owner, *jobs).create) == created
+    assert names(planned(owner, *jobs).of("create", JOB)) == created
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_jobs_are_created(owner: Document, jobs: list[Document], created: list[s
     ],
 )
 def test_jobs_are_deleted(owner: Document, jobs: list[Document], deleted: list[str]) -> None:
-    assert names(planned(owner, *jobs).delete) == deleted
+    assert names(planned(owner, *jobs).of("delete")) == deleted
 
 
 def test_a_job_without_its_attempt_ends_the_reconcile() -> None:
@@ -231,7 +233,7 @@ def test_the_failure_policy(policy: Document | None, status: Document, reason: s
     assert (step.status["restarts"], step.status.get("restartsCountTowardsMax", 0)) == restarts
     assert step.status.get("terminalState") == ("Failed" if restarts[0] == 0 else None)
     assert all(r.note.endswith("(first failed job: set-a-0)") for r in step.reports)
-    assert not step.create
+    assert not step.of("create")
 
 
 def test_the_first_failure_is_named() -> None:
@@ -271,8 +273,9 @@ def test_conditions_keep_their_time() -> None:
 @pytest.mark.parametrize(("since", "expired", "again"), [(-4, False, 6.0), (-10, True, None)])
 def test_time_to_live(since: float, expired: bool, again: float | None) -> None:
     owner = jobset(status={"conditions": [condition("Completed", since=since)]}, ttlSecondsAfterFinished=10)
+    owner["status"] = planned(owner).status
     step = planned(owner)
-    assert (step.expired, step.look_again) == (expired, again)
+    assert (step.of("delete", JOBSET) == [owner], step.look_again) == (expired, again)
 
 
 # ---------------------------------------------------------------------- suspension
@@ -280,7 +283,9 @@ def test_time_to_live(since: float, expired: bool, again: float | None) -> None:
 
 def test_suspending_changes_what_runs() -> None:
     step = planned(jobset(replicated("a", 2), suspend=True), child("set-a-0", "a"), child("set-a-1", "a", suspend=True))
-    assert [(name_of(c.job), c.patch) for c in step.change] == [("set-a-0", {"spec": {"suspend": True}})]
+    assert [(name_of(w.obj), w.body) for w in step.writes if w.verb == "patch"] == [
+        ("set-a-0", {"spec": {"suspend": True}})
+    ]
     assert conditions(step) == {"Suspended": ("True", "SuspendedJobs")}
 
 
@@ -300,9 +305,11 @@ def test_resuming_adds_and_takes_nothing_away() -> None:
         "spec": {"nodeSelector": {"zone": "1"}, "tolerations": [{"key": "a"}], "containers": []},
     }
     owner = jobset(job, status={"conditions": [condition("Suspended", "SuspendedJobs")]})
-    (change,) = planned(owner, suspended).change
-    assert change.forget_start
-    assert change.patch == {
+    (first,) = (write for write in planned(owner, suspended).writes if write.verb == "patch")
+    assert (first.options, first.body["status"]) == ({"subresource": "status"}, {"startTime": None})
+    del suspended["status"]["startTime"]
+    (change,) = (write for write in planned(owner, suspended).writes if write.verb == "patch")
+    assert change.body == {
         "metadata": {"resourceVersion": "7"},
         "spec": {
             "suspend": False,
@@ -318,5 +325,5 @@ def test_resuming_without_changes_needs_no_lock() -> None:
     owner = jobset(replicated("a"), status={"conditions": [condition("Suspended", "SuspendedJobs")]})
     suspended = child("set-a-0", "a", suspend=True)
     step = planned(owner, suspended)
-    assert [c.patch for c in step.change] == [{"spec": {"suspend": False}}]
+    assert [write.body for write in step.writes if write.verb == "patch"] == [{"spec": {"suspend": False}}]
     assert conditions(step) == {"Suspended": ("False", "ResumeJobs")}

@@ -248,8 +248,8 @@ class Cluster:
     def list(self, kind: Any) -> Sequence[Document]:
         return self._listed[kind.kind]
 
-    def event(self, *event: Any, **details: Any) -> None:
-        """Not kept."""
+    def add(self, *runnable: Any) -> None:
+        """Nothing runs it."""
 
     async def post_subresource(self, kind: Any, name: str, *rest: Any) -> None:  # noqa: ARG002
         if name in self._refused:
@@ -258,14 +258,14 @@ class Cluster:
 
 
 async def test_a_refused_binding_does_not_hold_up_other_pods() -> None:
-    pods = [pending(name) for name in ("a", "b", "c")]
+    pods = [{"apiVersion": "v1", "kind": "Pod", **pending(name)} for name in ("a", "b", "c")]
     ending = Forbidden(
         "it ends", code=403, causes=(ErrorCause("NamespaceTerminating", "metadata.namespace", "it ends"),)
     )
     made: Any = Cluster(pods, {"a": BadRequest("a webhook refuses", code=400), "b": ending})
     with pytest.raises(BadRequest, match="a webhook refuses"):
-        await Scheduler(made, made).reconcile(Key("", ""))
+        await Scheduler(made).reconcile(Key("", ""))
     assert made.bound == ["c"]
     made = Cluster(pods, {"a": ending})
-    await Scheduler(made, made).reconcile(Key("", ""))
+    await Scheduler(made).reconcile(Key("", ""))
     assert made.bound == ["b", "c"]

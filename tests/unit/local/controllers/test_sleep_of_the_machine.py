@@ -14,6 +14,7 @@ import pytest
 from tests.unit.local.controllers.objects import NOW, at, condition, job, jobset, pod, replicated
 from trainwright.api.objects import Document
 from trainwright.api.times import LOOK_SECONDS, Now
+from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.controllers.finished import FinishedJobs
 from trainwright.controller.local.controllers.job import JobController
 from trainwright.controller.local.controllers.job_plan import plan
@@ -22,7 +23,7 @@ from trainwright.controller.local.controllers.job_policies import NO_FAILURES
 from trainwright.controller.local.controllers.jobset import JobSetController
 from trainwright.controller.local.controllers.jobset_plan import plan as plan_of_jobset
 from trainwright.controller.local.controllers.objects import CLAIM, JOB, JOBSET, POD, SERVICE
-from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, EventRecorder, Manager, ProcessSettings
+from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings
 from trainwright.controller.runtime.client.transport import Request, Response, collection_path
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
@@ -111,7 +112,7 @@ async def lives(declare: Declare, *stored: Document) -> AsyncIterator[tuple[Scri
 
 
 def job_controller(manager: Manager, now: Now) -> None:
-    JobController(manager, EventRecorder(manager.client, "test"), now=now)
+    JobController(manager, ControllerSettings(now=now))
 
 
 @jumping
@@ -130,7 +131,7 @@ async def test_a_deadline_that_passed_meanwhile_ends_the_job_soon_after() -> Non
         await asyncio.sleep(AWAKE)
         assert script.done == []
         slept.append(ASLEEP)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS + 1)
         assert "DELETE pods/p" in {what for _, what in script.done}
 
 
@@ -142,11 +143,15 @@ async def test_a_finished_job_goes_when_its_time_to_live_is_over(to_live: int, i
     )
     stored["metadata"] |= {"resourceVersion": "9"}
     stored = {"apiVersion": JOB.api_version, "kind": JOB.kind, **stored}
-    async with lives(lambda manager, now: FinishedJobs(manager, now=now), stored) as (script, slept):
+
+    def declare(manager: Manager, now: Now) -> None:
+        FinishedJobs(manager, ControllerSettings(now=now))
+
+    async with lives(declare, stored) as (script, slept):
         await asyncio.sleep(AWAKE)
         assert script.done == []
         slept.append(ASLEEP)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS + 1)
         assert [what for _, what in script.done] == (["DELETE jobs/job"] if is_gone else [])
 
 
@@ -161,11 +166,11 @@ async def test_a_finished_jobset_goes_when_its_time_to_live_is_over(to_live: int
     stored = {"apiVersion": JOBSET.api_version, "kind": JOBSET.kind, **stored}
 
     def declare(manager: Manager, now: Now) -> None:
-        JobSetController(manager, EventRecorder(manager.client, "test"), now=now)
+        JobSetController(manager, ControllerSettings(now=now))
 
     async with lives(declare, stored) as (script, slept):
         await asyncio.sleep(AWAKE)
         assert "DELETE jobsets/set" not in {what for _, what in script.done}
         slept.append(ASLEEP)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS + 1)
         assert ("DELETE jobsets/set" in {what for _, what in script.done}) == is_gone

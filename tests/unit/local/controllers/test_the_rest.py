@@ -15,7 +15,7 @@ from trainwright.api.times import parse
 from trainwright.controller.local.controllers import CONTROLLERS, rights
 from trainwright.controller.local.controllers.base import each_slowly
 from trainwright.controller.local.controllers.claims import binding, bound_status, folder_in, volume_of
-from trainwright.controller.local.controllers.finished import seconds_left, too_many
+from trainwright.controller.local.controllers.finished import plan_for_job, plan_for_pods
 from trainwright.controller.local.controllers.garbage_graph import NOTHING, GarbageDecision, OwnerState, decide
 from trainwright.controller.local.controllers.job import JobController
 from trainwright.controller.local.controllers.namespaces import Content, conditions
@@ -27,7 +27,7 @@ from trainwright.controller.local.controllers.objects import (
     in_order_of_removal,
     merge_patch,
 )
-from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Event, EventRecorder, Manager
+from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Event, Manager
 from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 
@@ -176,27 +176,28 @@ def test_only_a_folder_of_the_root_goes_with_its_volume(path: str, goes: bool) -
 
 
 @pytest.mark.parametrize(
-    ("owner", "left"),
+    ("owner", "left", "goes"),
     [
-        (job(), None),
-        (job(ttlSecondsAfterFinished=5), None),
-        (job(status={"conditions": [condition("Complete")]}), None),
-        (job(ttlSecondsAfterFinished=5, status={"conditions": [condition("Complete", since=-2)]}), 3.0),
-        (job(ttlSecondsAfterFinished=0, status={"conditions": [condition("Failed", since=-2)]}), -2.0),
-        (job(ttlSecondsAfterFinished=0, status={"conditions": [condition("Failed", status="False")]}), None),
-        (job(ttlSecondsAfterFinished=0, deleted=True, status={"conditions": [condition("Failed")]}), None),
+        (job(), None, False),
+        (job(ttlSecondsAfterFinished=5), None, False),
+        (job(status={"conditions": [condition("Complete")]}), None, False),
+        (job(ttlSecondsAfterFinished=5, status={"conditions": [condition("Complete", since=-2)]}), 3.0, False),
+        (job(ttlSecondsAfterFinished=0, status={"conditions": [condition("Failed", since=-2)]}), None, True),
+        (job(ttlSecondsAfterFinished=0, status={"conditions": [condition("Failed", status="False")]}), None, False),
+        (job(ttlSecondsAfterFinished=0, deleted=True, status={"conditions": [condition("Failed")]}), None, False),
     ],
 )
-def test_time_to_live(owner: Document, left: float | None) -> None:
-    assert seconds_left(owner, NOW) == left
+def test_time_to_live(owner: Document, left: float | None, goes: bool) -> None:
+    plan = plan_for_job(owner, NOW)
+    assert (plan.look_again, bool(plan.of("delete"))) == (left, goes)
 
 
 def test_the_oldest_finished_pods_go() -> None:
     pods = [pod(name, "Succeeded") for name in "abcd"] + [pod("run")]
     pods[0]["metadata"]["creationTimestamp"] = at(-1)
     pods[3]["status"]["reason"] = "Evicted"
-    assert [name_of(p) for p in too_many(pods, 2)] == ["d", "b"]
-    assert not too_many(pods, 4)
+    assert [name_of(p) for p in plan_for_pods(pods, 2).of("delete")] == ["d", "b"]
+    assert not plan_for_pods(pods, 4).writes
 
 
 # ---------------------------------------------------------------------- patches and pods
@@ -285,7 +286,7 @@ def test_rights_cover_what_the_controllers_need() -> None:
 async def test_a_job_that_has_ended_is_seen_before_the_first_list_of_pods(caplog: pytest.LogCaptureFixture) -> None:
     """As after a restart. The list of pods brings those with a finalizer, so nothing is lost."""
     manager = Manager(ClusterConfig(server="http://script"), transport=ScriptedTransport(), servers=NO_SERVERS)
-    JobController(manager, EventRecorder(manager.client, "test"))
+    JobController(manager)
     ended = job(status={"conditions": [condition("Complete")]})
     manager.cache.informer(JOB)._notify(Event(EventType.ADDED, key_of(ended), None, ended, initial=True), "1")
     assert caplog.records == []
