@@ -11,14 +11,14 @@ from trainwright.api.objects import (
     Key,
     annotations_of,
     deletion_timestamp_of,
-    labels_of,
     name_of,
     namespace_of,
     uid_of,
 )
 from trainwright.api.rights import WATCH, Rule
+from trainwright.api.selectors import label_selector_of
 from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite
-from trainwright.controller.local.controllers.objects import ACCOUNT, CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, labels_match
+from trainwright.controller.local.controllers.objects import ACCOUNT, CLUSTER_ROLE, CONFIG_MAP, NAMESPACE
 from trainwright.controller.runtime import AlreadyExists, Conflict, Event, Manager, NotFound, Result
 
 DEFAULT_ACCOUNT = "default"
@@ -112,8 +112,9 @@ def aggregated(role: Document, roles: Iterable[Document]) -> list[Document]:
     others = sorted((one for one in roles if name_of(one) != name_of(role)), key=name_of)
     rules: list[Document] = []
     for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
+        matcher = label_selector_of(selector)
         for other in others:
-            if labels_match(selector, labels_of(other)):
+            if matcher is not None and matcher.matches_document(other):
                 for rule in other.get("rules") or ():
                     if rule not in rules:
                         rules.append(rule)

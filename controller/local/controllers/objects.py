@@ -14,7 +14,6 @@ from typing import Any
 
 from trainwright.api.base import Resource
 from trainwright.api.conditions import find, is_true
-from trainwright.api.nodes import is_met
 from trainwright.api.objects import Document, conditions_of, created_of, deletion_timestamp_of, spec_of, status_of
 from trainwright.api.times import parse
 
@@ -38,13 +37,6 @@ VOLUME = Resource(group="", version="v1", kind="PersistentVolume", plural="persi
 CLUSTER_ROLE = Resource(
     group="rbac.authorization.k8s.io", version="v1", kind="ClusterRole", plural="clusterroles", namespaced=False
 )
-
-
-def labels_match(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a label selector in wire form matches; an empty one matches everything."""
-    if any(labels.get(name) != value for name, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(is_met(expression, labels) for expression in selector.get("matchExpressions") or ())
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:

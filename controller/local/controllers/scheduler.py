@@ -27,9 +27,10 @@ from trainwright.api.objects import (
 )
 from trainwright.api.quantity import Quantity
 from trainwright.api.rights import WATCH, Rule
+from trainwright.api.selectors import label_selector_of
 from trainwright.api.times import format_time
 from trainwright.controller.local.controllers.base import Check, ControllerBase
-from trainwright.controller.local.controllers.objects import NODE, POD, is_terminal, labels_match, node_of
+from trainwright.controller.local.controllers.objects import NODE, POD, is_terminal, node_of
 from trainwright.controller.runtime import (
     ApiError,
     Conflict,
@@ -269,8 +270,8 @@ def _selects(owner: Document, term: Document, pod: Document) -> bool:
     named = term.get("namespaces") or ()
     if term.get("namespaceSelector") is None and namespace_of(pod) not in (named or (namespace_of(owner),)):
         return False
-    selector: Mapping[str, object] | None = term.get("labelSelector")
-    return selector is not None and labels_match(selector, labels_of(pod))
+    selector = label_selector_of(term.get("labelSelector"))
+    return selector is not None and selector.matches_document(pod)
 
 
 def message_of(refusals: Sequence[FitRefusal], nodes: int) -> str:

@@ -20,6 +20,7 @@ from typing import Protocol
 import msgspec
 
 from trainwright.api.objects import AnyObject, labels_of, namespace_of
+from trainwright.api.selectors import LabelMatcher
 from trainwright.api.surroundings import fraction
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.reads import PAGE
@@ -39,7 +40,7 @@ from trainwright.controller.runtime.errors import (
 )
 from trainwright.controller.runtime.kinds import Kind, decoded
 from trainwright.controller.runtime.lag import Pacer
-from trainwright.controller.runtime.selectors import LabelSelector, parse_label_selector
+from trainwright.controller.runtime.selectors import parse_label_selector
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class CacheScope:
     field_selector: str = ""
 
     @cached_property
-    def _labels(self) -> LabelSelector:
+    def _labels(self) -> LabelMatcher:
         return parse_label_selector(self.label_selector)
 
     def admits(self, obj: AnyObject) -> bool | None:

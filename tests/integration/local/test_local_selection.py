@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import custom, resource
-from trainwright.controller.local.apiserver.selectors import SelectorError, parse_label_selector
+from trainwright.api.selectors import SelectorError, parse_label_selector
 from trainwright.controller.local.apiserver.views.selection import (
     parse_field_selector,
     selectable_fields,

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainwright.api.objects import Document
+from trainwright.api.selectors import LabelMatcher, label_selector_of
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.authorization.attributes import Attributes
 from trainwright.controller.local.apiserver.authorization.authorizer import MASTERS, AccessDecision, UserRules
 from trainwright.controller.local.apiserver.authorization.rules import allows
 from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, User
-from trainwright.controller.local.apiserver.selectors import LabelMatcher, label_selector_of
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
 GROUP = "rbac.authorization.k8s.io"

@@ -8,10 +8,10 @@ from datetime import timedelta
 from trainwright import __version__
 from trainwright.api import times
 from trainwright.api.objects import Document, labels_of, name_of, namespace_of, uid_of
+from trainwright.api.selectors import SelectorError, parse_label_selector
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.request.info import Route, ServerRequest, ServerResponse, encode
-from trainwright.controller.local.apiserver.selectors import SelectorError, parse_label_selector
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.views import discovery, openapi
 from trainwright.controller.local.podaccess import ContainerUse

@@ -13,12 +13,12 @@ from typing import Literal
 
 import msgspec
 
+from trainwright.api.selectors import LabelMatcher, SelectorError, parse_label_selector
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request.info import ServerRequest, User, WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported
-from trainwright.controller.local.apiserver.selectors import LabelMatcher, SelectorError, parse_label_selector
 from trainwright.controller.local.apiserver.store import ObjectName, StoredObject
 from trainwright.controller.local.apiserver.views import negotiation
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions

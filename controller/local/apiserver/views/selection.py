@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainwright.api.selectors import SelectorError
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.selectors import SelectorError
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
 from trainwright.controller.local.values import SCALARS, shown
 

@@ -10,7 +10,6 @@ from tests.unit.local.controllers.objects import node, pod
 from trainwright.api.nodes import selects, untolerated
 from trainwright.api.objects import Document, Key, name_of
 from trainwright.api.quantity import Quantity
-from trainwright.controller.local.controllers.objects import labels_match
 from trainwright.controller.local.controllers.scheduler import NO_NODES, Scheduler, places_of, requests_of, schedule
 from trainwright.controller.runtime.errors import BadRequest, ErrorCause, Forbidden
 
@@ -70,7 +69,6 @@ def expression(key: str, operator: str, *values: str) -> Document:
 )
 def test_expressions(requirement: Document, matches: bool) -> None:
     labels = {"a": "1", "b": "text"}
-    assert labels_match({"matchExpressions": [requirement]}, labels) == matches
     required = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
     spec = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
     assert selects(spec, node(labels=labels)) == matches

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.local.things import custom, resource
-from trainwright.controller.local.apiserver.selectors import SelectorError, label_selector_of, parse_label_selector
+from trainwright.api.selectors import SelectorError, label_selector_of, parse_label_selector
 from trainwright.controller.local.apiserver.views.selection import (
     parse_field_selector,
     selectable_fields,

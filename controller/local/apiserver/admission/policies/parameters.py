@@ -4,8 +4,8 @@
 from collections.abc import Sequence
 
 from trainwright.api.objects import Document
+from trainwright.api.selectors import label_selector_of
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
-from trainwright.controller.local.apiserver.selectors import label_selector_of
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from trainwright.api.extras import load
 from trainwright.api.objects import Document
+from trainwright.api.selectors import label_selector_of
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
-from trainwright.controller.local.apiserver.selectors import label_selector_of
 
 CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 GROUP = "admissionregistration.k8s.io"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from trainwright.api.objects import Document
+from trainwright.api.selectors import SelectorError, label_selector_of
 from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin.checks import status_errors
 from trainwright.controller.local.apiserver.kinds.builtin.defaulting import held_structs
@@ -19,7 +20,6 @@ from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, RecordedRule
-from trainwright.controller.local.apiserver.selectors import SelectorError, label_selector_of
 from trainwright.controller.local.gowriting import rewrite
 
 Check = Callable[[Document], Errors]
