@@ -21,7 +21,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.admission.builtin.plugins import Plugins
 from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
 from trainwright.controller.local.apiserver.admission.policies import Policies
-from trainwright.controller.local.apiserver.admission.webhooks import WebhookAdmission, WebhookCaller
+from trainwright.controller.local.apiserver.admission.webhooks import ServiceAddresses, WebhookAdmission, WebhookCaller
 from trainwright.controller.local.apiserver.authorization import AllowAuthenticated, Authorizer, RBACAuthorizer
 from trainwright.controller.local.apiserver.authorization.escalation import Escalation
 from trainwright.controller.local.apiserver.http.pages import GROUP as METRICS
@@ -48,6 +48,7 @@ from trainwright.controller.local.apiserver.store import ObjectStore, StoredObje
 from trainwright.controller.local.apiserver.store.store import expire_events
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes, Evictions
 from trainwright.controller.local.apiserver.verbs.pods import Bindings, PodExecs, PodLogs
+from trainwright.controller.local.apiserver.verbs.portforward import PodPortForwards
 from trainwright.controller.local.controllers import declare_controllers, jobset_webhooks
 from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.credentials import Credentials, write_private
@@ -57,6 +58,7 @@ from trainwright.controller.local.podaccess import (
     ExecRequest,
     ExecSession,
     LogRequest,
+    Streams,
     UnavailableError,
 )
 from trainwright.controller.local.reviews import answerer
@@ -169,7 +171,7 @@ async def assembled(
     registry = ResourceRegistry()
     serve_built_in(registry, for_others=for_others, rbac=rbac)
     definitions = Definitions(store, registry, now=now)
-    caller = WebhookCaller()
+    caller = WebhookCaller(ServiceAddresses(store))
     tokens = AccountTokens(store, signing_key, now=now)
     authenticator = TokenAuthenticator(token, tokens.check)
     plugins = Plugins(store, service_accounts=service_accounts)
@@ -200,6 +202,7 @@ async def assembled(
     server.register_handler("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
     attaches = PodExecs(store, _no_execs, server.admission, attach=True)
     server.register_handler("", "pods", "attach", attaches.connect)
+    server.register_handler("", "pods", "portforward", PodPortForwards(store, _no_ports, server.admission).connect)
     evictions = Evictions(server.writes, Deletes(store, Chain()), server.admission)
     server.register_handler("", "pods", "eviction", evictions.create)
     if snapshot is not None:
@@ -392,6 +395,8 @@ async def local_cluster(
         )
         attaches = PodExecs(api.server.store, node.attach, api.server.admission, attach=True)
         api.server.register_handler("", "pods", "attach", attaches.connect)
+        ports = PodPortForwards(api.server.store, node.connect, api.server.admission)
+        api.server.register_handler("", "pods", "portforward", ports.connect)
         api.server.serve_group(METRICS, PodMetrics(api.server.store, node.usage, now))
         async with TaskScope("local cluster") as tasks:
             running: set[asyncio.Task[None]] = set()
@@ -412,6 +417,10 @@ _NO_NODE = "no node of this API server runs pods"
 
 
 async def _no_logs(namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:  # noqa: ARG001 - a LogSource
+    raise UnavailableError(_NO_NODE)
+
+
+async def _no_ports(namespace: str, pod: str, port: int) -> Streams:  # noqa: ARG001 - a PortSource
     raise UnavailableError(_NO_NODE)
 
 

@@ -4,10 +4,11 @@
 Neither knows the other: `cluster` passes methods of the node, which fit the protocols here.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from trainwright.api.objects import Document
 
@@ -91,6 +92,17 @@ class ExecSource(Protocol):
 
     async def __call__(self, namespace: str, pod: str, request: ExecRequest) -> ExecSession:
         """Raises UnavailableError."""
+        ...
+
+
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class PortSource(Protocol):
+    """Connects to ports of pods."""
+
+    async def __call__(self, namespace: str, pod: str, port: int) -> Streams:
+        """Raises UnavailableError or OSError."""
         ...
 
 

@@ -20,7 +20,7 @@ from trainwright.api.objects import AnyObject, Document, Key, annotations_of, ke
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import folders, machine
 from trainwright.controller.local.node.container import ContainerRunner
-from trainwright.controller.local.node.document import is_deleted, is_finished, spec_of, status_of
+from trainwright.controller.local.node.document import HOST_IP, is_deleted, is_finished, spec_of, status_of
 from trainwright.controller.local.node.folders import EndedLogs, log_folder, make_folders, note_end, remove_pod
 from trainwright.controller.local.node.hosting import Hosting, probe
 from trainwright.controller.local.node.logs import read_log, run_to_show
@@ -34,7 +34,7 @@ from trainwright.controller.local.node.sessions import Attachment, ProcessSessio
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.local.node.sources import ClusterSources
 from trainwright.controller.local.node.status import PhaseVerdict, annotations_to_report, differs, status_document
-from trainwright.controller.local.podaccess import ContainerUse, ExecRequest, LogRequest, UnavailableError
+from trainwright.controller.local.podaccess import ContainerUse, ExecRequest, LogRequest, Streams, UnavailableError
 from trainwright.controller.runtime import (
     Cache,
     Client,
@@ -194,6 +194,14 @@ class LocalNode:
     async def attach(self, namespace: str, pod: str, request: ExecRequest) -> Attachment:
         """Join the process of a container; an `ExecSource`."""
         return await self._runner(namespace, pod, request.container).attach(stdin=request.stdin)
+
+    async def connect(self, namespace: str, pod: str, port: int) -> Streams:
+        """Connect to a port of a pod; a `PortSource`."""
+        found, worker = self._find(namespace, pod)
+        if worker is None:
+            raise UnavailableError(f"pod {pod} is not running")
+        real = self._hosting.ports.moved(found).get(port, port)
+        return await self._hosting.dial(found)(HOST_IP, real)
 
     def _runner(self, namespace: str, pod: str, container: str) -> ContainerRunner:
         _, worker = self._find(namespace, pod)

@@ -7,7 +7,7 @@ https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/40
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -241,12 +241,7 @@ class PodExecs:
         assert wanted is not None
         await self._admission.validate(call, "CONNECT", wanted, None, options)
         request, runs = self._request(call, wanted)
-        if "websocket" not in call.request.headers.get("upgrade", "").lower():
-            spdy = "spdy" in call.request.headers.get("upgrade", "").lower()
-            raise errors.bad_request(_NO_SPDY if spdy else "Upgrade request required")
-        offered = [one.strip() for one in call.request.headers.get("sec-websocket-protocol", "").split(",")]
-        if not any(protocol in PROTOCOLS for protocol in offered):
-            raise errors.bad_request(f"the websocket must offer one of the protocols {', '.join(PROTOCOLS)}")
+        check_upgrade(call, PROTOCOLS)
         if not runs:
             # The answer of a kubelet, which is no Status.
             text = f'container not found ("{request.container}")\n'
@@ -281,6 +276,16 @@ class PodExecs:
         if not (made.stdin or made.stdout or made.stderr):
             raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
         return made, _may_run(pod, container)
+
+
+def check_upgrade(call: RequestInfo, protocols: Sequence[str]) -> None:
+    """Raises StatusError unless a request asks for a websocket with one of the protocols."""
+    upgrade = call.request.headers.get("upgrade", "").lower()
+    if "websocket" not in upgrade:
+        raise errors.bad_request(_NO_SPDY if "spdy" in upgrade else "Upgrade request required")
+    offered = [one.strip() for one in call.request.headers.get("sec-websocket-protocol", "").split(",")]
+    if not any(protocol in protocols for protocol in offered):
+        raise errors.bad_request(f"the websocket must offer one of the protocols {', '.join(protocols)}")
 
 
 def _may_run(pod: Document, container: str) -> bool:

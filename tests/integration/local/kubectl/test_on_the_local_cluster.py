@@ -6,7 +6,10 @@ import base64
 import json
 import os
 import pty
+import re
+import urllib.request
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +18,7 @@ import pytest
 from trainwright.controller.local.cluster import local_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime.testing.build import provide
+from trainwright.controller.runtime.testing.waiting import eventually
 
 pytestmark = pytest.mark.real_control_plane("kubectl")
 
@@ -68,6 +72,30 @@ class Kubectl:
             raise
         assert process.returncode is not None
         return Done(process.returncode, out.decode(), err.decode())
+
+    @asynccontextmanager
+    async def running(self, *arguments: str) -> AsyncIterator["Running"]:
+        """Run it for the length of the block."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*self._command, *arguments, stdout=pipe, env=self._environment)
+        try:
+            yield Running(process)
+        finally:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            await process.communicate()
+
+
+class Running:
+    """A command that runs."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def line(self) -> str:
+        """The next line of its output."""
+        assert self._process.stdout is not None
+        return (await asyncio.wait_for(self._process.stdout.readline(), SECONDS)).decode()
 
 
 def manifest(name: str, code: str, *arguments: str) -> bytes:
@@ -147,6 +175,40 @@ async def test_attach(kubectl: Kubectl) -> None:
     logs = (await kubectl("logs", "talks")).out
     assert sorted(logs.removeprefix("ready? ").splitlines()) == ["got a", "got end", "over", "warned", "warned"]
     assert "cannot attach a container in a completed pod" in (await kubectl("attach", "talks")).err
+
+
+LISTENS = """
+import http.server, pathlib
+class Counts(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(sent[::-1])
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Counts)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def posted(port: str, data: bytes) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", data=data) as answer:
+        found: bytes = answer.read()
+    return found
+
+
+async def test_port_forward(kubectl: Kubectl) -> None:
+    await kubectl("create", "-f", "-", stdin=manifest("listens", LISTENS))
+    await kubectl("wait", "--for=condition=Ready", "pod/listens", "--timeout=30s")
+    listens = (await eventually(lambda: kubectl("logs", "listens"), lambda done: done.out.endswith("\n"))).out.strip()
+    async with kubectl.running("port-forward", "--address=127.0.0.1", "pod/listens", f":{listens}", ":1") as forwarding:
+        said = [await forwarding.line(), await forwarding.line()]
+        ports = {to: said_port for said_port, to in (re.findall(r"\d+", one)[-2:] for one in said)}
+        big = os.urandom(3_000_000)
+        sent = [asyncio.to_thread(posted, ports[listens], data) for data in (b"abc", big, b"", big)]
+        assert await asyncio.gather(*sent) == [b"cba", big[::-1], b"", big[::-1]]
+        with pytest.raises(ConnectionError):
+            await asyncio.to_thread(posted, ports["1"], b"")
 
 
 async def test_a_command_runs_in_a_pod_of_its_own(kubectl: Kubectl) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from trainwright.controller.local.apiserver.admission.webhooks import calling
-from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError, WebhookCaller
+from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError, ServiceAddresses, WebhookCaller
 
 PIECE = 700
 
@@ -36,7 +36,7 @@ async def webhook(body: bytes, *, status: str = "200 OK", length: int | None = N
 
 @pytest.fixture
 async def caller() -> AsyncIterator[WebhookCaller]:
-    made = WebhookCaller()
+    made = WebhookCaller(ServiceAddresses(ObjectStore()))
     yield made
     await made.close()
 

@@ -4,13 +4,15 @@
 import asyncio
 import base64
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
 LIMIT = 8 * 2**20
 """Bytes of an answer. A longer one is an error: half a patch must not be applied."""
@@ -36,12 +38,67 @@ class Caller(Protocol):
         ...
 
 
-class WebhookCaller:
-    """Asks webhooks by URL. Those of this process are asked without a socket (`answer_here`)."""
+class ServiceAddresses:
+    """Where the Services of `clientConfig.service` are reached: Services lead nowhere here.
 
-    def __init__(self) -> None:
+    An address that was given for a Service counts first (`route`), then its Endpoints, then the pods that it selects.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._routes: dict[tuple[str, str], str] = {}
+
+    def route(self, namespace: str, name: str, address: str) -> None:
+        """Reach a Service, which need not exist, at `HOST:PORT`."""
+        self._routes[namespace, name] = address
+
+    def is_routed(self, namespace: str, name: str) -> bool:
+        """Whether an address was given."""
+        return (namespace, name) in self._routes
+
+    def find(self, namespace: str, name: str, port: int) -> str:
+        """`HOST:PORT` of a port of a Service. Raises CallError."""
+        if (routed := self._routes.get((namespace, name))) is not None:
+            return routed
+        stored = self._store.get("services", ObjectName(namespace, name))
+        if stored is None:
+            raise CallError(f'service "{name}" not found')
+        spec = stored.document().get("spec") or {}
+        entry = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
+        if entry is None:
+            raise CallError(f'no service port {port} found for service "{name}"')
+        found = next(chain(self._endpoints(namespace, name, entry), self._pods(namespace, spec, entry)), None)
+        if found is None:
+            raise CallError(f'no endpoints available for service "{name}"')
+        return found
+
+    def _endpoints(self, namespace: str, name: str, entry: Document) -> Iterator[str]:
+        stored = self._store.get("endpoints", ObjectName(namespace, name))
+        for subset in (stored.document().get("subsets") or ()) if stored is not None else ():
+            ports = [one["port"] for one in subset.get("ports") or () if one.get("name", "") == entry.get("name", "")]
+            yield from (f"{one['ip']}:{port}" for one in subset.get("addresses") or () for port in ports)
+
+    def _pods(self, namespace: str, spec: Document, entry: Document) -> Iterator[str]:
+        selector = spec.get("selector") or {}
+        for stored in self._store.collection("pods").listed(namespace) if selector else ():
+            if selector.items() <= stored.labels.items():
+                pod = stored.document()
+                status, target = pod.get("status") or {}, entry.get("targetPort") or entry["port"]
+                conditions = status.get("conditions") or ()
+                ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+                named = [port for one in pod["spec"]["containers"] for port in one.get("ports") or ()]
+                number = {port.get("name"): port["containerPort"] for port in named}.get(target, target)
+                if ready and status.get("podIP") and isinstance(number, int):
+                    yield f"{status['podIP']}:{number}"
+
+
+class WebhookCaller:
+    """Asks webhooks by URL or Service. Those of this process are asked without a socket (`answer_here`)."""
+
+    def __init__(self, services: ServiceAddresses) -> None:
+        self.services = services
         self._here: dict[str, Answerer] = {}
-        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self._sessions: dict[str | None, aiohttp.ClientSession] = {}
 
     def answer_here(self, origin: str, answerer: Answerer) -> None:
         """Ask a function about everything below `https://HOST:PORT`."""
@@ -49,21 +106,24 @@ class WebhookCaller:
 
     async def send(self, configuration: Document, body: bytes, seconds: float) -> bytes:
         """See Caller."""
-        url = configuration.get("url")
+        bundle: str | None = configuration.get("caBundle") or ""
+        url, host = configuration.get("url"), None
         if not url:
-            raise CallError(
-                "clientConfig.service cannot be reached from a local cluster; "
-                "set clientConfig.url to where the webhook listens"
-            )
+            service = configuration["service"]
+            name, namespace = service["name"], service["namespace"]
+            address = self.services.find(namespace, name, service.get("port") or 443)
+            url, host = f"https://{address}/{(service.get('path') or '').lstrip('/')}", f"{name}.{namespace}.svc"
+            if not bundle and self.services.is_routed(namespace, name):
+                bundle = None  # what would write the bundle, such as cert-manager, need not run here
         parts = urlsplit(url)
         here = self._here.get(f"{parts.scheme}://{parts.netloc}")
         if here is not None:
             async with asyncio.timeout(seconds):
                 return await here(parts.path, body)
-        return await self._post(configuration, url, body, seconds)
+        return await self._post(url, body, seconds, bundle=bundle, host=host)
 
-    async def _post(self, configuration: Document, url: str, body: bytes, seconds: float) -> bytes:
-        bundle = configuration.get("caBundle") or ""
+    async def _post(self, url: str, body: bytes, seconds: float, *, bundle: str | None, host: str | None) -> bytes:
+        """`host` is the name that the certificate must have, if not that of the URL."""
         asked = f"{url}{'&' if '?' in url else '?'}timeout={seconds:g}s"
         try:
             async with self._session(bundle).post(
@@ -72,6 +132,7 @@ class WebhookCaller:
                 headers={"Content-Type": "application/json", "Accept": "application/json, */*"},
                 timeout=aiohttp.ClientTimeout(total=seconds),
                 allow_redirects=False,
+                server_hostname=host,
             ) as answer:
                 content = await _whole(answer)
                 if answer.status != 200:
@@ -88,11 +149,14 @@ class WebhookCaller:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise CallError(f'Post "{asked}": {_reason(error)}') from error
 
-    def _session(self, bundle: str) -> aiohttp.ClientSession:
+    def _session(self, bundle: str | None) -> aiohttp.ClientSession:
+        """Without a bundle, even an empty one, the certificate is not verified."""
         session = self._sessions.get(bundle)
         if session is None:
             context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode() if bundle else None)
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as real API servers, which are written in Go
+            if bundle is None:
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             connector = aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=30)
             session = self._sessions[bundle] = aiohttp.ClientSession(connector=connector)
         return session

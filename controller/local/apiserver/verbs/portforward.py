@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pods/portforward`: TCP connections to ports of a pod, over one websocket.
+
+kubectl speaks SPDY/3.1 inside the websocket: two streams for each connection, one for data and one for the error.
+Clients of other languages open a pair of channels for each port of the query, as with `exec`.
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets
+https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/
+"""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import ServerResponse, ServerWebSocket, Upgrade, WriteQuery
+from trainwright.controller.local.apiserver.store import ObjectStore
+from trainwright.controller.local.apiserver.verbs.pods import check_upgrade
+from trainwright.controller.local.podaccess import PortSource, Streams, UnavailableError
+from trainwright.controller.runtime import TaskScope
+
+_TUNNEL, _CHANNELS = "SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io"
+PROTOCOLS = (_TUNNEL, _CHANNELS)
+_CHUNK = 2**15
+_WAITING = 64
+"""Chunks of one connection that wait for a pod that does not read; then the whole websocket waits."""
+
+Connect = Callable[[int], Awaitable[Streams]]
+Send = Callable[[bytes], Awaitable[None]]
+Incoming = asyncio.Queue[bytes | None]
+"""What a client sends on one connection; None for its end."""
+
+
+class PodPortForwards:
+    """Serves `pods/portforward`.
+
+    Args:
+        store: has the pods.
+        source: connects to their ports.
+        admission: is asked about each request.
+    """
+
+    def __init__(self, store: ObjectStore, source: PortSource, admission: Admission) -> None:
+        self._store = store
+        self._source = source
+        self._admission = admission
+
+    async def connect(self, call: RequestInfo) -> ServerResponse:
+        """Make the connection a websocket. Raises StatusError."""
+        if call.request.method not in ("GET", "POST"):
+            raise errors.method_not_allowed()
+        ports = [int(one) for text in call.request.all("ports") for one in text.split(",") if one.isdecimal()]
+        wanted: Document = {"kind": "PodPortForwardOptions", "apiVersion": "v1", **({"ports": ports} if ports else {})}
+        options = WriteQuery(manager="", dry_run=False, validation="")
+        wanted = await self._admission.mutate(call, "CONNECT", wanted, None, options) or wanted
+        await self._admission.validate(call, "CONNECT", wanted, None, options)
+        stored = self._store.get("pods", call.key)
+        if stored is None:
+            raise call.not_found()
+        if not (stored.document().get("spec") or {}).get("nodeName"):
+            raise errors.bad_request(f"pod {call.name} does not have a host assigned")
+        check_upgrade(call, PROTOCOLS)
+        source = partial(self._source, call.namespace, call.name)
+
+        async def serve(socket: ServerWebSocket) -> None:
+            if socket.protocol == _TUNNEL:
+                await SPDYTunnel(socket, source).run()
+            else:
+                await _serve_channels(socket, source, ports)
+
+        return ServerResponse(status=101, upgrade=Upgrade(PROTOCOLS, serve))
+
+
+async def forward(connect: Connect, port: int, incoming: Incoming, send: Send) -> str:
+    """One connection, until the pod closes it. Returns what went wrong; empty if nothing did."""
+    try:
+        reader, writer = await connect(port)
+    except (UnavailableError, OSError) as error:
+        return f"error forwarding port {port}: {error}"
+    try:
+        async with TaskScope("port forward") as tasks:
+            tasks.start("port forward/input", _write(writer, incoming))
+            while data := await reader.read(_CHUNK):
+                await send(data)
+    except OSError as error:
+        return f"error forwarding port {port}: {error}"
+    finally:
+        writer.close()
+    return ""
+
+
+async def _write(writer: asyncio.StreamWriter, incoming: Incoming) -> None:
+    with suppress(OSError):  # the reader finds out what became of the connection
+        while (data := await incoming.get()) is not None:
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+
+
+def _discard(incoming: Incoming) -> None:
+    """Let go on who waits to put something there: nobody will take it."""
+    while not incoming.empty():
+        incoming.get_nowait()
+
+
+async def _serve_channels(socket: ServerWebSocket, connect: Connect, ports: list[int]) -> None:
+    """Channel 2n is the data of the nth port, 2n + 1 its errors. Each begins with the port. Raises ConnectionError."""
+    incoming: dict[int, Incoming] = {2 * number: asyncio.Queue(_WAITING) for number in range(len(ports))}
+
+    async def send(channel: int, data: bytes) -> None:
+        await socket.send(bytes([channel]) + data)
+
+    async def serve(number: int, port: int) -> None:
+        for channel in (2 * number, 2 * number + 1):
+            await send(channel, port.to_bytes(2, "little"))
+        problem = await forward(connect, port, incoming[2 * number], partial(send, 2 * number))
+        _discard(incoming.pop(2 * number))
+        if problem:
+            await send(2 * number + 1, problem.encode())
+
+    async def read() -> None:
+        while message := await socket.receive():
+            if (waiting := incoming.get(message[0])) is not None:
+                await waiting.put(message[1:])
+
+    async with TaskScope("port forwards") as tasks:
+        serving = {tasks.start(f"port {port}", serve(number, port)) for number, port in enumerate(ports)}
+        reading = tasks.start("port forwards/input", read())
+        pending: set[asyncio.Task[None]] = serving
+        while pending and not reading.done():
+            done, _ = await asyncio.wait({*pending, reading}, return_when=asyncio.FIRST_COMPLETED)
+            pending -= done
+
+
+# ---------------------------------------------------------------------- SPDY
+
+_WORDS = (
+    "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
+    "authorization cache-control connection content-base content-encoding content-language content-length "
+    "content-location content-md5 content-range content-type date etag expect expires from host if-match "
+    "if-modified-since if-none-match if-range if-unmodified-since last-modified location max-forwards pragma "
+    "proxy-authenticate proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade "
+    "user-agent vary via warning www-authenticate method get status 200_OK version HTTP/1.1 url public set-cookie "
+    "keep-alive origin"
+)
+_REST = (
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 Non-Authoritative "
+    "Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden404 Not Found500 "
+    "Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec "
+    "00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,application/xml,"
+    "application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8"
+    "charset=iso-8859-1,utf-,*,enq=0."
+)
+DICTIONARY = b"".join(len(word).to_bytes(4, "big") + word.replace("_", " ").encode() for word in _WORDS.split())
+DICTIONARY += _REST.encode()
+"""What the compression of headers begins with (section 2.6.10.1 of the draft)."""
+SYN_STREAM, SYN_REPLY, RST_STREAM, PING = 1, 2, 3, 6
+FIN = 1
+_CONTROL = 0x80030000
+"""The first bits of a control frame of version 3."""
+
+
+def control_frame(kind: int, payload: bytes, flags: int = 0) -> bytes:
+    """A control frame."""
+    return (_CONTROL | kind).to_bytes(4, "big") + bytes([flags]) + len(payload).to_bytes(3, "big") + payload
+
+
+def data_frame(stream: int, data: bytes, flags: int = 0) -> bytes:
+    """A data frame."""
+    return stream.to_bytes(4, "big") + bytes([flags]) + len(data).to_bytes(3, "big") + data
+
+
+class SPDYTunnel:
+    """SPDY frames in the messages of a websocket, as far as `kubectl port-forward` needs them."""
+
+    def __init__(self, socket: ServerWebSocket, connect: Connect) -> None:
+        self._socket = socket
+        self._connect = connect
+        self._received = bytearray()
+        self._unpack = zlib.decompressobj(zdict=DICTIONARY)
+        self._pack = zlib.compressobj(zdict=DICTIONARY)
+        self._incoming: dict[int, Incoming] = {}
+        """Of data streams."""
+        self._halves: dict[str, dict[str, int]] = {}
+        """The stream of each type by request, until there are both."""
+
+    async def run(self) -> None:
+        """Until the client is gone. Raises ConnectionError."""
+        async with TaskScope("port forwards") as tasks:
+            while (message := await self._socket.receive()) is not None:
+                self._received += message
+                for head, flags, payload in self._frames():
+                    await self._take(head, flags, payload, tasks)
+
+    def _frames(self) -> Iterator[tuple[int, int, bytes]]:
+        """First word, flags and payload of the frames that are complete."""
+        while len(self._received) >= 8:
+            end = 8 + int.from_bytes(self._received[5:8], "big")
+            if len(self._received) < end:
+                return
+            frame = bytes(self._received[:end])
+            del self._received[:end]
+            yield int.from_bytes(frame[:4], "big"), frame[4], frame[8:]
+
+    async def _take(self, head: int, flags: int, payload: bytes, tasks: TaskScope) -> None:
+        if head < 2**31:
+            if (incoming := self._incoming.get(head)) is not None:
+                if payload:
+                    await incoming.put(payload)
+                if flags & FIN:
+                    await incoming.put(None)
+        elif head == _CONTROL | SYN_STREAM:
+            stream = int.from_bytes(payload[:4], "big")
+            headers = self._headers(payload[10:])
+            # No headers: a count of zero.
+            block = self._pack.compress(bytes(4)) + self._pack.flush(zlib.Z_SYNC_FLUSH)
+            await self._socket.send(control_frame(SYN_REPLY, payload[:4] + block))
+            self._begin(stream, headers, tasks)
+        elif head == _CONTROL | RST_STREAM:
+            if (incoming := self._incoming.get(int.from_bytes(payload[:4], "big"))) is not None:
+                await incoming.put(None)
+        elif head == _CONTROL | PING:
+            await self._socket.send(control_frame(PING, payload))
+
+    def _headers(self, block: bytes) -> dict[str, str]:
+        text = self._unpack.decompress(block)
+        words, place = [], 4
+        while place + 4 <= len(text):
+            end = place + 4 + int.from_bytes(text[place : place + 4], "big")
+            words.append(text[place + 4 : end].decode(errors="replace"))
+            place = end
+        return dict(zip(words[::2], words[1::2], strict=False))
+
+    def _begin(self, stream: int, headers: dict[str, str], tasks: TaskScope) -> None:
+        """Note a stream; with the second one of a request, connect."""
+        request, kind, port = (headers.get(name, "") for name in ("requestid", "streamtype", "port"))
+        halves = self._halves.setdefault(request, {})
+        halves[kind] = stream
+        if kind == "data":
+            self._incoming[stream] = asyncio.Queue(_WAITING)
+        if {"data", "error"} <= halves.keys() and port.isdecimal():
+            del self._halves[request]
+            tasks.start(f"port {port}", self._forward(int(port), halves["data"], halves["error"]))
+
+    async def _forward(self, port: int, data: int, error: int) -> None:
+        async def send(chunk: bytes) -> None:
+            await self._socket.send(data_frame(data, chunk))
+
+        problem = await forward(self._connect, port, self._incoming[data], send)
+        _discard(self._incoming.pop(data))
+        await self._socket.send(data_frame(error, problem.encode(), FIN))
+        await self._socket.send(data_frame(data, b"", FIN))
