@@ -230,6 +230,17 @@ class LocalCluster:
             raise ControlPlaneError("the local cluster is not running: call start, or use it in a `with` block")
         return self._state
 
+    def route_service(self, service: str, address: str) -> None:
+        """Reach a Service, which need not exist, at an address when webhooks name it in `clientConfig.service`.
+
+        Args:
+            service: `NAMESPACE/NAME`.
+            address: `HOST:PORT`, where an operator under test serves its webhooks. Without `caBundle`, which tools such
+                as cert-manager would fill in, its certificate is not verified.
+        """
+        namespace, _, name = service.partition("/")
+        self._running.api.webhooks.services.route(namespace, name, address)
+
     @property
     def url(self) -> str:
         """URL of the API server."""

@@ -9,6 +9,7 @@ import pytest
 
 from trainwright.controller.local.apiserver.admission.webhooks import calling
 from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError, ServiceAddresses, WebhookCaller
+from trainwright.controller.local.apiserver.store import ObjectStore
 
 PIECE = 700
 

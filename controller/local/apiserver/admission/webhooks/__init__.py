@@ -5,6 +5,11 @@ https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-con
 """
 
 from trainwright.controller.local.apiserver.admission.webhooks.admission import WebhookAdmission
-from trainwright.controller.local.apiserver.admission.webhooks.calling import Caller, CallError, WebhookCaller
+from trainwright.controller.local.apiserver.admission.webhooks.calling import (
+    Caller,
+    CallError,
+    ServiceAddresses,
+    WebhookCaller,
+)
 
-__all__ = ["CallError", "Caller", "WebhookAdmission", "WebhookCaller"]
+__all__ = ["CallError", "Caller", "ServiceAddresses", "WebhookAdmission", "WebhookCaller"]

@@ -13,7 +13,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
-from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required, too_many
+from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported, required, too_many
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _VERSIONS = ("v1", "v1beta1")
@@ -22,7 +22,6 @@ _SCOPES = ("*", "Cluster", "Namespaced")
 _MOST_CONDITIONS = 64
 _LONGEST_TIMEOUT = 30
 _FORM = "; desired format: https://host[/path]"
-_URL_NEEDED = "webhooks are called by url here: give `url` instead of `service`, since Services lead nowhere"
 
 
 class WebhookStrategy(BuiltInStrategy):
@@ -87,7 +86,7 @@ def _client_errors(config: Document, field: str) -> Errors:
     if (url is None) == (service is None):
         return [required(field, "exactly one of url or service is required")]
     if url is None:
-        return [forbidden(f"{field}.service", _URL_NEEDED)]
+        return service_errors(service or {}, f"{field}.service")
     where = f"{field}.url"
     try:
         parts = urlsplit(url)
@@ -106,6 +105,17 @@ def _client_errors(config: Document, field: str) -> Errors:
     ):
         if given:
             found.append(invalid(where, given, f"{what} not permitted in the URL"))
+    return found
+
+
+def service_errors(service: Document, field: str) -> Errors:
+    """Errors of a reference to the Service of a webhook."""
+    found: Errors = [required(f"{field}.{name}") for name in ("name", "namespace") if not service.get(name)]
+    port, path = service.get("port"), service.get("path") or "/"
+    if port is not None and not 1 <= port <= 65535:
+        found.append(invalid(f"{field}.port", port, "must be between 1 and 65535, inclusive"))
+    if not path.startswith("/"):
+        found.append(invalid(f"{field}.path", path, "must start with a '/'"))
     return found
 
 
