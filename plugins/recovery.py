@@ -42,11 +42,6 @@ from trainwright.api.trainer.v1alpha1.progress import Problem
 from trainwright.api.trainer.v1alpha1.progress import declared as progress_declared
 from trainwright.api.trainer.v1alpha1.recovery import (
     CANNOT_RUN,
-    STANDING,
-    STANDING_AVOIDED,
-    STANDING_BASE,
-    STANDING_HOLD,
-    STANDING_RETRIES,
     Allowed,
     Declaration,
     claim_of,
@@ -54,7 +49,7 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     late_changes,
     named,
 )
-from trainwright.plugins.contract import Finding, Info, PodSet, Reference, Runtime, Warned, invalid
+from trainwright.plugins.contract import Finding, Info, PodSet, Warned, invalid
 
 _WHY = f"{ANNOTATION_RECOVERY}: {RECOVERY_GANG}"
 _DISRUPTED, _FINAL, _FREE = range(3)
@@ -109,11 +104,6 @@ class RecoveryPlugin:
             if name not in (ANNOTATION_RECOVERY, ANNOTATION_CHECKPOINTS, ANNOTATION_RESUME_FROM):
                 yield Warned(f"annotation {name} has no effect without {ANNOTATION_RECOVERY}: {RECOVERY_GANG}")
 
-    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        """What the manager knows of the attempts of a job that recovers."""
-        wanted, _ = declared(annotations_of(job), annotations_of(runtime), self._allowed)
-        return (standing_of(job),) if wanted.is_gang else ()
-
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Write the rules into the Jobs of all ranks, and into the JobSet."""
         wanted, _ = self._declared(info, job)
@@ -128,17 +118,16 @@ class RecoveryPlugin:
             if (container := pods.container(NODE)) is not None:
                 container.set_env(VARIABLE_ON_STALL, ON_STALL_RESTART, why=ANNOTATION_ON_STALL)
         ruled = _compile(info, wanted)
-        known = info.facts.find(standing_of(job))
-        standing = annotations_of(known) if known is not None else {}
-        if base := standing.get(STANDING_BASE):
-            info.set_pod_annotation(ANNOTATION_ATTEMPT_BASE, base, why=_WHY)
-        if avoided := standing.get(STANDING_AVOIDED):
-            info.set_pod_annotation(ANNOTATION_AVOIDED_NODES, avoided, why=ANNOTATION_AVOID_NODES)
+        known = info.recovery
+        if known.attempts:
+            info.set_pod_annotation(ANNOTATION_ATTEMPT_BASE, str(known.attempts), why=_WHY)
+        if known.avoided_nodes:
+            info.set_pod_annotation(ANNOTATION_AVOIDED_NODES, ",".join(known.avoided_nodes), why=ANNOTATION_AVOID_NODES)
             for pods in _ranks(info):
-                pods.avoid_nodes(avoided.split(","), why=ANNOTATION_AVOID_NODES)
-        info.held = STANDING_HOLD in standing
-        if (left := standing.get(STANDING_RETRIES)) is not None:
-            wanted = replace(wanted, retries=int(left))
+                pods.avoid_nodes(known.avoided_nodes, why=ANNOTATION_AVOID_NODES)
+        info.held = known.held
+        if known.retries is not None:
+            wanted = replace(wanted, retries=known.retries)
         if not info.has_failure_policy:
             steps = [pods.name for pods in info.pod_sets if _is_initializer(pods)]
             info.set_failure_policy(_rules(wanted, ruled, steps), why=_WHY)
@@ -211,11 +200,6 @@ def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> It
         yield invalid(field, ON_STALL_RESTART, f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
     else:
         yield Warned(f"the runtime's annotation {ANNOTATION_ON_STALL} needs {ANNOTATION_PROGRESS_STALL_AFTER}")
-
-
-def standing_of(job: TrainJob) -> Reference:
-    """The fact that tells of the attempts of a job."""
-    return Reference(STANDING, job.namespace, job.name)
 
 
 def _ranks(info: Info) -> list[PodSet]:

@@ -13,7 +13,6 @@ from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_o
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.api.trainer.v1alpha1.recovery import STANDING
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
@@ -134,7 +133,6 @@ class TrainJobController:
             builder.watches(runtime, self._waiting_for)
         facts.kinds.declare(builder, self._cache, self._runtimes)
         if recoveries is not None:
-            facts.provide(STANDING, recoveries.standing)
             builder.source(recoveries.changed)
         builder.source(findings.changed)
         limiter = Capped(ExponentialLimiter(), RETRY_SECONDS)
@@ -177,8 +175,9 @@ class TrainJobController:
         return _result(failure, obstacle, decision)
 
     async def _make(self, job: TrainJob, memory: JobMemory, ruling: Ruling) -> Exception | None:
+        recovery = self._recoveries.facts_of(job) if self._recoveries is not None else None
         try:
-            await self._objects.make(job, memory.build, end_is_known=ruling.is_replaced)
+            await self._objects.make(job, memory.build, end_is_known=ruling.is_replaced, recovery=recovery)
         except Exception as error:
             return error
         return None

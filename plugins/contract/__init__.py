@@ -34,6 +34,7 @@ from trainwright.plugins.contract.facts import (
     Enqueue as Enqueue,
     GeneratedSecret as GeneratedSecret,
     Installation as Installation,
+    RecoveryFacts as RecoveryFacts,
     Reference as Reference,
     Stage as Stage,
     Unreadable as Unreadable,

@@ -97,6 +97,20 @@ class Unreadable:
     message: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryFacts:
+    """What the manager knows of the attempts of a job that recovers, for its next JobSet or resume."""
+
+    attempts: int = 0
+    """Attempts before it."""
+    held: bool = False
+    """Whether it is held back for now."""
+    retries: int | None = None
+    """Restarts that its JobSet has left; None: as many as the job declares."""
+    avoided_nodes: tuple[str, ...] = ()
+    """Names of nodes that its pods avoid."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """The announced objects: each is the object, None if it does not exist, or Unreadable if the read failed."""
@@ -106,6 +120,8 @@ class ClusterFacts:
     """There is no cluster: every object counts as absent, and no job is refused because one is."""
     preview: bool = False
     """The objects are built to be shown, not applied, by a user who may not read all that the manager may."""
+    recovery: RecoveryFacts | None = None
+    """What is known of earlier attempts of the job; None: nothing, as for a new job."""
 
     def find(self, reference: Reference) -> AnyObject | None:
         """The object as the cache has it (a model, metadata only, or a dictionary); None if it does not exist.

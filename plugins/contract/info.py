@@ -15,7 +15,7 @@ from trainwright.api.trainer.v1alpha1 import MLPolicy, PodGroupPolicy, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER, TRAINER_PORT
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.container import ContainerModel, TrainerSettings
-from trainwright.plugins.contract.facts import ClusterFacts
+from trainwright.plugins.contract.facts import ClusterFacts, RecoveryFacts
 from trainwright.plugins.contract.podset import PodRef, PodSet
 from trainwright.plugins.contract.provenance import Ledger
 
@@ -86,6 +86,11 @@ class Info:
         """Whether the JobSet is suspended for now though the job is not: its next attempt is held back."""
         self._pod_labels: dict[str, str] = {}
         self._pod_annotations: dict[str, str] = {}
+
+    @property
+    def recovery(self) -> RecoveryFacts:
+        """What the manager knows of earlier attempts of the job; empty for a new job, and without a cluster."""
+        return self.facts.recovery or RecoveryFacts()
 
     def pod_set(self, name: str) -> PodSet | None:
         """The pod set of that replicated job."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_AVOID_NODES,
     ANNOTATION_CHECKPOINTS,
@@ -34,13 +33,6 @@ DEFAULT_RETRIES_INFRASTRUCTURE = 50
 DEFAULT_RETRIES_HANG = 2
 MOST_RETRIES = 100
 MOST_OF_A_CAUSE = 1000
-STANDING = Resource(
-    group="trainwright.dev", version="v1alpha1", kind="RecoveryStanding", plural="recoverystandings", namespaced=True
-)
-"""Stands for what the manager knows of the recovery of a job, as a fact for plugins. No API server has this kind."""
-STANDING_BASE, STANDING_HOLD, STANDING_RETRIES, STANDING_AVOIDED = "base", "hold", "retries", "avoided"
-"""Its annotations: attempts before the next JobSet or resume; whether that is held back; the retries that it has; nodes
-that it avoids, with commas between them."""
 CANNOT_RUN = (126, 127)
 """Exit codes of shells for a program that they cannot run. A retry does not change that."""
 CLAIM_SCHEME = "pvc://"

@@ -340,20 +340,13 @@ class CachedFacts:
         self._client = client
         self._cache = cache
         self.kinds = kinds
-        self._provided: dict[Resource, Callable[[Reference], AnyObject | None]] = {}
-
-    def provide(self, resource: Resource, give: Callable[[Reference], AnyObject | None]) -> None:
-        """Take the facts of a kind that no API server has from this process."""
-        self._provided[resource] = give
 
     async def read(self, references: Iterable[Reference]) -> ClusterFacts:
         """The current state of these objects. A read that failed is part of the answer (`Unreadable`)."""
         found: dict[Reference, AnyObject | Unreadable | None] = {}
         for reference in references:
             try:
-                if (give := self._provided.get(reference.resource)) is not None:
-                    found[reference] = give(reference)
-                elif self.kinds.watches(reference):
+                if self.kinds.watches(reference):
                     found[reference] = self.find(reference)
                 else:
                     found[reference] = await self._client.get(reference.resource, reference.name, reference.namespace)

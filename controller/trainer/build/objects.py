@@ -52,7 +52,15 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.build.kinds import CachedFacts, is_there, metadata_of
 from trainwright.controller.trainer.build.runtimes import Snapshots
-from trainwright.plugins.contract import ClusterFacts, Component, FactUnavailable, PipelineError, Reference, Unreadable
+from trainwright.plugins.contract import (
+    ClusterFacts,
+    Component,
+    FactUnavailable,
+    PipelineError,
+    RecoveryFacts,
+    Reference,
+    Unreadable,
+)
 from trainwright.plugins.pipeline import Pipeline, filled_in
 from trainwright.plugins.registry.discovery import BUILT_IN
 
@@ -184,11 +192,14 @@ class JobObjects:
     kept: Callable[[TrainJob, Reference, Exception], None]
     """Tells users that an object keeps its old values, since the API server refused to change them."""
 
-    async def make(self, job: TrainJob, memory: BuildMemory, *, end_is_known: bool = False) -> None:
+    async def make(
+        self, job: TrainJob, memory: BuildMemory, *, end_is_known: bool = False, recovery: RecoveryFacts | None = None
+    ) -> None:
         """Make the job's objects, unless neither the inputs nor the objects have changed since the last build.
 
         `end_is_known`: if the object that runs the training is gone, another one follows, by the record of recovery.
-        Nothing is made while a deleted snapshot stays away: see `BuildMemory.snapshot_in`.
+        `recovery`: what is known of earlier attempts. Nothing is made while a deleted snapshot stays away: see
+        `BuildMemory.snapshot_in`.
 
         Raises PipelineError, FactUnavailable, EndUnknown, KubernetesError; Conflict for a job that is gone.
         """
@@ -206,7 +217,7 @@ class JobObjects:
         memory.begun, memory.retaken = True, None
         run = self.pipeline.begin(job, runtime)
         references = last.references if last is not None else run.references()
-        facts = await self.facts.read(references)
+        facts = replace(await self.facts.read(references), recovery=recovery)
         if last is not None and last.is_current(facts, self.facts.find):
             log.debug("%s: not built: neither its inputs nor its objects have changed", key_of(job))
             return
@@ -462,7 +473,7 @@ def _left_behind(
 def _marks_of(facts: ClusterFacts) -> tuple[Mark | None, ...] | None:
     """The marks of the facts; None if one of them could not be read, since it may have changed."""
     known = [fact for fact in facts.objects.values() if not isinstance(fact, Unreadable)]
-    return _marks(known) if len(known) == len(facts.objects) else None
+    return (*_marks(known), (facts.recovery,)) if len(known) == len(facts.objects) else None
 
 
 def _marks(objects: Iterable[AnyObject | None]) -> tuple[Mark | None, ...]:

@@ -6,16 +6,13 @@ the record does not say.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.objects import AnyObject, Key, annotations_of, deletion_timestamp_of, uid_of
+from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import (
-    STANDING_AVOIDED,
-    STANDING_BASE,
-    STANDING_HOLD,
-    STANDING_RETRIES,
     Allowed,
     Declaration,
     declared,
@@ -37,7 +34,7 @@ from trainwright.controller.trainer.recovery.attempts import (
 )
 from trainwright.controller.trainer.recovery.nodes import still_avoided
 from trainwright.controller.trainer.recovery.verdict import Summary, retries_left, summary_of
-from trainwright.plugins.contract import Reference
+from trainwright.plugins.contract import RecoveryFacts
 
 
 class Recoveries:
@@ -128,33 +125,18 @@ class Recoveries:
         left = VERDICT_SECONDS + 5.0 - (self._now() - since).total_seconds()
         return Ruling(goes_on=left > 0, look_again=max(left, 1.0))
 
-    def standing(self, reference: Reference) -> AnyObject | None:
-        """The fact for the plugin `Recovery`: what the next JobSet or the next resume begins with."""
-        key = Key(reference.namespace, reference.name)
-        job = self._cache.get(TrainJob, key.name, key.namespace)
-        known = self._records.find(key, uid_of(job), KnownAttempts) if job is not None else None
-        if job is None or known is None:
+    def facts_of(self, job: TrainJob) -> RecoveryFacts | None:
+        """What the next JobSet or the next resume begins with; None: the job is not known to recover."""
+        known = self._records.find(Key(job.namespace, job.name), uid_of(job), KnownAttempts)
+        if known is None:
             return None
-        marks: dict[str, str] = {}
         found, jobset = known.summary, jobset_of_job(self._cache, job)
-        base, left, avoided = self._next(known, job, jobset)
-        if base:
-            marks[STANDING_BASE] = str(base)
-        if left is not None:
-            marks[STANDING_RETRIES] = str(left)
-        if avoided:
-            marks[STANDING_AVOIDED] = avoided
         is_held = held_for(found, self._now()) > 0 and not self._has_begun(job, jobset, found)
-        if found.hang or is_held or self._is_partial(job, jobset):
-            marks[STANDING_HOLD] = "true"
-        about = {"name": key.name, "namespace": key.namespace, "uid": uid_of(job), "annotations": marks}
-        return {"apiVersion": "trainwright.dev/v1alpha1", "kind": "RecoveryStanding", "metadata": about}
+        is_held = bool(found.hang) or is_held or self._is_partial(job, jobset)
+        return replace(self._next(known, job, jobset), held=is_held)
 
-    def _next(self, known: KnownAttempts, job: TrainJob, jobset: JobSet | None) -> tuple[int, int | None, str]:
-        """The base of the next attempt, the retries of the JobSet, and the nodes that its pods avoid.
-
-        None: the retries of the declaration.
-        """
+    def _next(self, known: KnownAttempts, job: TrainJob, jobset: JobSet | None) -> RecoveryFacts:
+        """Without what holds it back."""
         found = known.summary
         if jobset is not None and deletion_timestamp_of(jobset) is None:
             glance = Glance(job=job, jobset=jobset, pods=(), now=self._now())
@@ -162,12 +144,16 @@ class Recoveries:
             left = policy.max_restarts if policy is not None else None
             is_suspended = bool(jobset.spec_or_empty.suspend)
             if is_suspended and found.jobset == uid_of(jobset):
-                return max(glance.base, found.judged - glance.restarts), left, glance.avoided
-            return glance.base, left, glance.avoided
+                base = max(glance.base, found.judged - glance.restarts)
+            else:
+                base = glance.base
+            nodes = tuple(filter(None, glance.avoided.split(",")))
+            return RecoveryFacts(attempts=base, retries=left, avoided_nodes=nodes)
         # A JobSet that somebody has deleted takes its attempt along.
         begun = found.judged if found.replace else max(found.judged, known.begun)
-        avoided = ",".join(still_avoided(found.avoided, self._now()))
-        return begun, known.retries_left if found.judged else None, avoided
+        avoided = tuple(still_avoided(found.avoided, self._now()))
+        left = known.retries_left if found.judged else None
+        return RecoveryFacts(attempts=begun, retries=left, avoided_nodes=avoided)
 
     def _is_partial(self, job: TrainJob, jobset: JobSet | None) -> bool:
         """Whether the JobSet must not be resumed, since it is about to give way to one that runs all ranks."""

@@ -12,7 +12,7 @@ from tests.unit.plugins.blueprints import PIPELINE as PLAIN
 from tests.unit.plugins.blueprints import blueprint, container, job_template
 from trainwright.api.config.v1alpha1 import Recovery
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.plugins.contract import OFFLINE, ClusterFacts
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, RecoveryFacts
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection, built_in
 from trainwright.plugins.testing import Result, train_job
@@ -353,17 +353,15 @@ def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:
     """The base of the attempts, the retries that are left, and a hold."""
     made, asked = blueprint(ONE), marked(**GANG, retries="5")
     run = PIPELINE.begin(asked, made)
-    (reference,) = (one for one in run.references() if one.resource.kind == "RecoveryStanding")
-    others: dict[Any, Any] = dict.fromkeys(run.references())
 
-    def built(**marks: str) -> dict[str, Any]:
-        known = {"kind": "RecoveryStanding", "metadata": {"name": "j", "annotations": marks}}
-        components = run.render(ClusterFacts({**others, reference: known})).components
+    def built(**known: Any) -> dict[str, Any]:
+        facts = ClusterFacts(dict.fromkeys(run.references()), recovery=RecoveryFacts(**known))
+        components = run.render(facts).components
         (jobset,) = (one for one in components if one.resource.kind == "JobSet")
         spec: dict[str, Any] = jobset.document["spec"]
         return spec
 
-    plain, later = built(), built(base="3", retries="2", hold="true")
+    plain, later = built(), built(attempts=3, retries=2, held=True)
     assert (plain["suspend"], later["suspend"]) == (False, True)
     assert (plain["failurePolicy"]["maxRestarts"], later["failurePolicy"]["maxRestarts"]) == (5, 2)
     pod = later["replicatedJobs"][0]["template"]["spec"]["template"]
@@ -382,9 +380,8 @@ def test_avoided_nodes_are_kept_out_beside_what_the_affinity_asks_for() -> None:
         job_template("node", "trainer", container(), affinity=affinity),
     )
     run = PIPELINE.begin(marked(**GANG, avoid_nodes="true"), made)
-    (reference,) = (one for one in run.references() if one.resource.kind == "RecoveryStanding")
-    known = {"kind": "RecoveryStanding", "metadata": {"name": "j", "annotations": {"avoided": "gpu-1,gpu-7"}}}
-    facts = ClusterFacts({**dict.fromkeys(run.references()), reference: known})
+    known = RecoveryFacts(avoided_nodes=("gpu-1", "gpu-7"))
+    facts = ClusterFacts(dict.fromkeys(run.references()), recovery=known)
     (jobset,) = (one for one in run.render(facts).components if one.resource.kind == "JobSet")
     first, ranks = (one["template"]["spec"]["template"] for one in jobset.document["spec"]["replicatedJobs"])
     names = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in ("gpu-1", "gpu-7")]
@@ -462,11 +459,11 @@ def test_the_same_change_twice_changes_nothing() -> None:
 
 
 def test_the_module_has_no_part_in_the_manager() -> None:
-    """It needs no rights and watches nothing: the manager gives it the fact that it asks for."""
+    """It needs no rights and asks for no fact: what the manager knows comes with the others."""
     (plugin,) = (
         entry
         for entry in Registry.load(Selection(enabled=frozenset({"Recovery"})), built_in())
         if entry.name == "Recovery"
     )
     assert plugin.rules == ()
-    assert plugin.hooks == ("uses_facts", "validate", "enforce_pod_spec")
+    assert plugin.hooks == ("validate", "enforce_pod_spec")
