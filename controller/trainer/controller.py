@@ -33,7 +33,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, CachedFacts, differs_in
 from trainwright.controller.trainer.build.objects import BuildMemory, EndUnknown, JobObjects, NameTaken
 from trainwright.controller.trainer.build.runtimes import Snapshots
-from trainwright.controller.trainer.job.decision import Attempt, Decision, Ruling, decide
+from trainwright.controller.trainer.job.decision import BuildOutcome, Decision, RecoveryDecision, decide
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
@@ -146,38 +146,38 @@ class TrainJobController:
             self._records.drop(key, JobMemory)
             return Done()
         memory = self._records.of(key, uid_of(job)).part(JobMemory)
-        ruling = Ruling()
+        recovery = RecoveryDecision()
         if self._recoveries is not None and _is_built(job):
             try:
-                ruling = await self._recoveries.ruling(job)
+                recovery = await self._recoveries.decision(job)
             except KubernetesError as error:
                 # Without the record, neither the next JobSet nor the end of the job is known.
                 return Backoff("the record of attempts", at_most=RETRY_SECONDS, error=error)
-        gives_way = ruling.is_replaced and ruling.goes_on
-        failure = await self._make(job, memory, ruling) if _is_built(job) and not gives_way else None
+        replacing_jobset = recovery.replaces_jobset and recovery.ignore_failure
+        failure = await self._make(job, memory, recovery) if _is_built(job) and not replacing_jobset else None
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)
         failure = failure or unseen
         end_unknown = str(failure) if isinstance(failure, EndUnknown) else ""
         failure = None if end_unknown else failure
         obstacle = obstacle_of(failure) if failure is not None else None
-        attempt = self._attempt(job, memory, obstacle, failure, end_unknown, ruling)
-        decision = decide(job, observed, attempt, self._now())
-        if attempt.obstacle is not None and not decision.end and memory.reports():
-            self._events.blocked(job, attempt.obstacle)
+        outcome = self._outcome(job, memory, obstacle, failure, end_unknown, recovery)
+        decision = decide(job, observed, outcome, self._now())
+        if outcome.obstacle is not None and not decision.end and memory.reports():
+            self._events.blocked(job, outcome.obstacle)
         try:
-            await self._carry_out(key, job, memory, decision, references, gives_way=gives_way)
+            await self._carry_out(key, job, memory, decision, references, replacing_jobset=replacing_jobset)
         except NotFound:
             # The job was deleted a moment ago: its event ends the retries.
-            return Backoff("the TrainJob is gone", at_most=decision.look_again)
+            return Backoff("the TrainJob is gone", at_most=decision.requeue_after)
         except Exception as error:
-            return Backoff(CLOCK, at_most=decision.look_again, error=error)
+            return Backoff(CLOCK, at_most=decision.requeue_after, error=error)
         return _result(failure, obstacle, decision)
 
-    async def _make(self, job: TrainJob, memory: JobMemory, ruling: Ruling) -> Exception | None:
-        recovery = self._recoveries.facts_of(job) if self._recoveries is not None else None
+    async def _make(self, job: TrainJob, memory: JobMemory, recovery: RecoveryDecision) -> Exception | None:
+        known = self._recoveries.facts_of(job) if self._recoveries is not None else None
         try:
-            await self._objects.make(job, memory.build, end_is_known=ruling.is_replaced, recovery=recovery)
+            await self._objects.make(job, memory.build, end_is_known=recovery.replaces_jobset, recovery=known)
         except Exception as error:
             return error
         return None
@@ -192,15 +192,15 @@ class TrainJobController:
         except Exception as error:
             return references, None, error
 
-    def _attempt(
+    def _outcome(
         self,
         job: TrainJob,
         memory: JobMemory,
         obstacle: Obstacle | None,
         failure: Exception | None,
         end_unknown: str,
-        ruling: Ruling,
-    ) -> Attempt:
+        recovery: RecoveryDecision,
+    ) -> BuildOutcome:
         now, since = self._time(), memory.counters_since
         if since is None and _has_waited():
             since = now - COUNTERS_SECONDS
@@ -211,14 +211,14 @@ class TrainJobController:
             shown_in = memory.meet(obstacle, now)
         elif not unsettled:
             memory.obstacle = None
-        return Attempt(
+        return BuildOutcome(
             failed=unsettled,
             obstacle=obstacle if shown_in <= 0 else None,
             shown_in=shown_in,
             created=self._created_condition and not unsettled and not end_unknown and _is_built(job),
             findings=self._findings.of(job),
             end_unknown=end_unknown,
-            ruling=ruling,
+            recovery=recovery,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,
             snapshot_in=snapshot_in,
             foreign_in=RETRY_SECONDS if memory.build.foreign and _is_built(job) else 0.0,
@@ -232,7 +232,7 @@ class TrainJobController:
         decision: Decision,
         references: tuple[Reference, ...],
         *,
-        gives_way: bool,
+        replacing_jobset: bool,
     ) -> None:
         if decision.counters_wait and memory.counters_since is None:
             memory.counters_since = self._time()
@@ -246,7 +246,7 @@ class TrainJobController:
             memory.counters_since = None
         if decision.end:
             await self._objects.delete(job, references)
-        elif gives_way:
+        elif replacing_jobset:
             # Foreground: it stays until its pods are gone, so that no host name is there twice.
             await self._objects.delete(job, references, propagation="Foreground")
         if decision.over:
@@ -266,10 +266,10 @@ def _result(failure: Exception | None, obstacle: Obstacle | None, decision: Deci
     if failure is None or decision.end or (obstacle is not None and obstacle.final):
         # Counters yield to other jobs; while none is due, they are written in time.
         priority = LOW_PRIORITY if decision.counters_wait else None
-        return Done() if decision.look_again is None else RetryAfter(decision.look_again, priority, CLOCK)
+        return Done() if decision.requeue_after is None else RetryAfter(decision.requeue_after, priority, CLOCK)
     if obstacle is not None:
-        return Backoff(obstacle.reason, at_most=decision.look_again)
-    again = decision.look_again
+        return Backoff(obstacle.reason, at_most=decision.requeue_after)
+    again = decision.requeue_after
     if isinstance(failure, NameTaken):
         again = 1.0 if again is None else min(again, 1.0)
     return Backoff(type(failure).__name__, at_most=again, error=failure)

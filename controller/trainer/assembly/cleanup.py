@@ -85,10 +85,10 @@ async def _reconcile(
         for resource, kind in owned.items():
             for obj in manager.cache.controlled_by(kind, uid_of(job)):
                 await _delete(manager, resource, key, obj)
-    if found.look_again is None:
+    if found.requeue_after is None:
         return Done()
     # The wall clock may jump, and a machine that was asleep wakes up with another time of day.
-    return RetryAfter(min(found.look_again, LONGEST_WAIT_SECONDS), reason=_CLOCK)
+    return RetryAfter(min(found.requeue_after, LONGEST_WAIT_SECONDS), reason=_CLOCK)
 
 
 async def _delete(manager: Manager, resource: Resource, key: Key, obj: AnyObject) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides what to do for a job: a pure function of the job, its observed status, the last attempt and the time.
+"""Decides what to do for a job: a pure function of the job, its observed status, the outcome of the build and the time.
 
 The controller carries the decision out. Nothing here reads a clock, a cache or a memory.
 
@@ -44,22 +44,24 @@ deadline passes in a jump is noticed within this time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
+class RecoveryDecision:
     """What the record of recovery says of a job's end."""
 
     reason: str = ""
     """The job ends with this reason; empty: the record does not end it."""
     message: str = ""
-    goes_on: bool = False
+    ignore_failure: bool = False
     """Whether the end that the JobSet shows is not the job's: it is not judged yet, or a new JobSet follows."""
-    is_replaced: bool = False
+    replaces_jobset: bool = False
     """Whether the JobSet is gone, or will go, by our own decision."""
-    look_again: float | None = None
+    requeue_after: float | None = None
     """Seconds until that may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class BuildOutcome:
+    """How the last build of the job's objects went, and what else is known of the job."""
+
     failed: bool = False
     """Whether there was an error, including those that are not shown to users, such as a conflict, or the build
     waits for a snapshot."""
@@ -73,7 +75,7 @@ class Attempt:
     """Why it cannot be known how the job ended; empty if that is not so."""
     counters_in: float = COUNTERS_SECONDS
     """Seconds until changed counters are due; zero or less: write them now."""
-    ruling: Ruling = field(default_factory=Ruling)
+    recovery: RecoveryDecision = field(default_factory=RecoveryDecision)
     findings: tuple[Finding, ...] = ()
     """What parts of the manager have found out about the job."""
     snapshot_in: float = 0.0
@@ -90,32 +92,32 @@ class Decision:
     """Whether counters differ from the status and wait to be written."""
     end: bool
     """Whether to delete the objects that run the job, such as its JobSet."""
-    look_again: float | None
+    requeue_after: float | None
     """Seconds until the next reconcile if no event comes earlier; None: wait for an event."""
     over: bool
     """Whether the job has ended and its status is written."""
 
 
-def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now: datetime) -> Decision:
+def decide(job: TrainJob, observed: TrainJobStatus | None, outcome: BuildOutcome, now: datetime) -> Decision:
     """What to do for the job. `observed`: the status that the status plugin gives; None leaves the status as it is."""
-    ruling = attempt.ruling
-    if ruling.goes_on or ruling.reason:
+    recovery = outcome.recovery
+    if recovery.ignore_failure or recovery.reason:
         # The job fails when that is decided, though its JobSet may have failed a minute ago.
         observed = without_end(job, observed)
     wanted = wanted_status(
         job,
         with_kept_success(job, observed),
-        attempt.obstacle,
-        settled=not attempt.failed,
-        created=attempt.created,
-        findings=attempt.findings,
+        outcome.obstacle,
+        settled=not outcome.failed,
+        created=outcome.created,
+        findings=outcome.findings,
         now=lambda: now,
     )
-    if attempt.end_unknown and not is_over(wanted):
-        wanted = with_failure(wanted, REASON_END_UNKNOWN, attempt.end_unknown, now)
-    if ruling.reason and not is_true(wanted.conditions, CONDITION_COMPLETE):
+    if outcome.end_unknown and not is_over(wanted):
+        wanted = with_failure(wanted, REASON_END_UNKNOWN, outcome.end_unknown, now)
+    if recovery.reason and not is_true(wanted.conditions, CONDITION_COMPLETE):
         # Also in place of JobSet's own message: the record names the failure, and the attempts that there were.
-        wanted = with_failure(wanted, ruling.reason, ruling.message, now)
+        wanted = with_failure(wanted, recovery.reason, recovery.message, now)
     # Use the status that is about to be written: the time of a job that is resumed now starts now.
     left = None if is_over(wanted) else seconds_left(job, wanted, now)
     exceeded = is_exceeded(job) or (left is not None and left <= 0)
@@ -124,22 +126,22 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
     patch = status_patch(job, wanted)
     counters_wait, pending = False, 0.0
     if patch is not None and not is_urgent(patch) and not is_awaited(job, wanted):
-        pending = max(0.0, attempt.counters_in)
+        pending = max(0.0, outcome.counters_in)
         counters_wait = pending > 0
     times = (
-        attempt.shown_in,
+        outcome.shown_in,
         left or 0.0,
         pending,
-        attempt.snapshot_in,
-        attempt.foreign_in,
-        ruling.look_again or 0.0,
+        outcome.snapshot_in,
+        outcome.foreign_in,
+        recovery.requeue_after or 0.0,
     )
     waits = [seconds for seconds in times if seconds > 0]
     return Decision(
         status=None if counters_wait else patch,
         counters_wait=counters_wait,
-        end=exceeded or not END_REASONS.isdisjoint({ruling.reason, _reason_of_failure(job.status_or_empty)}),
-        look_again=min(*waits, LONGEST_WAIT_SECONDS) if waits else None,
+        end=exceeded or not END_REASONS.isdisjoint({recovery.reason, _reason_of_failure(job.status_or_empty)}),
+        requeue_after=min(*waits, LONGEST_WAIT_SECONDS) if waits else None,
         over=is_over(wanted) and not counters_wait,
     )
 

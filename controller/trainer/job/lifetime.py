@@ -37,7 +37,7 @@ class Lifetimes:
 class Due:
     job: bool = False
     objects: bool = False
-    look_again: float | None = None
+    requeue_after: float | None = None
     """Seconds; None: nothing becomes due later."""
 
 
@@ -73,7 +73,7 @@ def due(job: TrainJob, lifetimes: Lifetimes, now: dt.datetime) -> Due:
     if left.get("job", 1.0) <= 0:
         return Due(job=True)
     waits = [seconds for seconds in left.values() if seconds > 0]
-    return Due(objects=left.get("objects", 1.0) <= 0, look_again=min(waits) if waits else None)
+    return Due(objects=left.get("objects", 1.0) <= 0, requeue_after=min(waits) if waits else None)
 
 
 def _is_usable(value: str) -> bool:

@@ -22,7 +22,7 @@ from trainwright.controller.runtime import CacheError, Manager, Trigger
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
 from trainwright.controller.trainer.failures.recorder import RECORDS, read_record
-from trainwright.controller.trainer.job.decision import Ruling
+from trainwright.controller.trainer.job.decision import RecoveryDecision
 from trainwright.controller.trainer.job.pods import attempt_of, jobset_of_job, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.recovery.attempts import (
@@ -101,29 +101,29 @@ class Recoveries:
         pods = pods_of(self._cache, job)
         return Glance(job=job, jobset=jobset, pods=pods, now=self._now(), report=self._newest(job))
 
-    async def ruling(self, job: TrainJob) -> Ruling:
+    async def decision(self, job: TrainJob) -> RecoveryDecision:
         """What the record says of the end of a job; nothing if the job does not recover. Raises KubernetesError."""
         wanted = await self.wanted(job)
         if wanted is None:
-            return Ruling()
+            return RecoveryDecision()
         known = await self.known(job)
         found = known.summary
         known.retries_left = retries_left(found.counts, wanted)
         if found.end_reason:
-            return Ruling(reason=found.end_reason, message=found.end_message)
+            return RecoveryDecision(reason=found.end_reason, message=found.end_message)
         jobset = jobset_of_job(self._cache, job)
         held = held_for(found, self._now()) or None
         if jobset is None:
-            return Ruling(is_replaced=bool(found.replace), look_again=held)
+            return RecoveryDecision(replaces_jobset=bool(found.replace), requeue_after=held)
         if found.replace == uid_of(jobset):
-            return Ruling(goes_on=True, is_replaced=True, look_again=held)
+            return RecoveryDecision(ignore_failure=True, replaces_jobset=True, requeue_after=held)
         glance = Glance(job=job, jobset=jobset, pods=(), now=self._now())
         since = glance.failed_since
         if since is None or (found.jobset == uid_of(jobset) and found.judged >= glance.ended):
-            return Ruling(look_again=held)
+            return RecoveryDecision(requeue_after=held)
         # Without a verdict, that of Kubernetes counts.
         left = VERDICT_SECONDS + 5.0 - (self._now() - since).total_seconds()
-        return Ruling(goes_on=left > 0, look_again=max(left, 1.0))
+        return RecoveryDecision(ignore_failure=left > 0, requeue_after=max(left, 1.0))
 
     def facts_of(self, job: TrainJob) -> RecoveryFacts | None:
         """What the next JobSet or the next resume begins with; None: the job is not known to recover."""

@@ -11,13 +11,13 @@ from tests.integration.trainer.conftest import TIME
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.trainer.job.decision import Attempt, decide
+from trainwright.controller.trainer.job.decision import BuildOutcome, decide
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 
 pytestmark = pytest.mark.real_control_plane("kubectl")
 
 BLOCKED = Obstacle(Reason.APPLY_REFUSED, "no", RuntimeError(), final=False)
-RUNNING, CREATED = Attempt(), Attempt(created=True)
+RUNNING, CREATED = BuildOutcome(), BuildOutcome(created=True)
 LATER = parse("2100-01-01T00:00:00Z")
 
 
@@ -62,14 +62,14 @@ def test_the_first_condition_that_holds_is_shown(control_plane: ControlPlane, na
 
 
 @pytest.mark.parametrize(
-    ("spec", "observed", "attempt", "shown"),
+    ("spec", "observed", "outcome", "shown"),
     [
         pytest.param({}, None, CREATED, "Created", id="running"),
         pytest.param({}, "Complete", CREATED, "Complete", id="complete"),
         pytest.param({}, "Failed", CREATED, "Failed", id="failed"),
         pytest.param({"activeDeadlineSeconds": 1}, None, CREATED, "Failed", id="deadline"),
         pytest.param({"suspend": True}, None, CREATED, "Suspended", id="suspended"),
-        pytest.param({}, None, Attempt(failed=True, obstacle=BLOCKED), "Blocked", id="blocked"),
+        pytest.param({}, None, BuildOutcome(failed=True, obstacle=BLOCKED), "Blocked", id="blocked"),
         pytest.param({}, "Complete", RUNNING, "Complete", id="gate-turned-off"),
         # Kubeflow Trainer writes the two in this order, and so do we: docs/api-additions.md says so.
         pytest.param({"suspend": True}, "Complete", CREATED, "Suspended", id="complete-while-suspended"),
@@ -80,7 +80,7 @@ def test_created_hides_nothing(
     namespace: str,
     spec: dict[str, Any],
     observed: str | None,
-    attempt: Attempt,
+    outcome: BuildOutcome,
     shown: str,
 ) -> None:
     """A job that has the condition `Created` meets what comes after it; the status is the one that we would write."""
@@ -90,7 +90,7 @@ def test_created_hides_nothing(
     job = msgspec.json.decode(text, type=TrainJob)
     conditions = [condition("Created"), *([condition(observed)] if observed else ())]
     status = msgspec.convert({"conditions": conditions}, TrainJobStatus)
-    decision = decide(job, status, attempt, LATER)
+    decision = decide(job, status, outcome, LATER)
     if decision.status is not None:
         patch_status(control_plane, namespace, "job", decision.status)
     assert state(control_plane, namespace, "job") == shown

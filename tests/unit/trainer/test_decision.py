@@ -13,9 +13,9 @@ from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.decision import (
     LONGEST_WAIT_SECONDS,
     MESSAGE,
-    Attempt,
+    BuildOutcome,
     Decision,
-    Ruling,
+    RecoveryDecision,
     decide,
 )
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
@@ -53,20 +53,20 @@ class Row:
     spec: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] | None = None
     observed: dict[str, Any] | None = None
-    attempt: Attempt = field(default_factory=Attempt)
+    outcome: BuildOutcome = field(default_factory=BuildOutcome)
     conditions: list[tuple[str, str, str]] | None = None
     """Of the status that is written; None: no condition is."""
     counters: bool = False
     """Whether counters are written."""
     counters_wait: bool = False
     end: bool = False
-    look_again: float | None = None
+    requeue_after: float | None = None
     over: bool = False
 
 
 TABLE = [
     Row("nothing new"),
-    Row("uses an object of somebody else", attempt=Attempt(foreign_in=60.0), look_again=60.0),
+    Row("uses an object of somebody else", outcome=BuildOutcome(foreign_in=60.0), requeue_after=60.0),
     Row(
         "suspended",
         spec={"suspend": True},
@@ -82,20 +82,20 @@ TABLE = [
         spec={"activeDeadlineSeconds": 30},
         status={"conditions": [SUSPENDED]},
         conditions=[("Suspended", "False", "Resumed")],
-        look_again=30,
+        requeue_after=30,
     ),
-    Row("counters wait", observed={"jobsStatus": [COUNTED]}, counters_wait=True, look_again=COUNTERS_SECONDS),
+    Row("counters wait", observed={"jobsStatus": [COUNTED]}, counters_wait=True, requeue_after=COUNTERS_SECONDS),
     Row(
         "counters have waited a part",
         observed={"jobsStatus": [COUNTED]},
-        attempt=Attempt(counters_in=0.05),
+        outcome=BuildOutcome(counters_in=0.05),
         counters_wait=True,
-        look_again=0.05,
+        requeue_after=0.05,
     ),
     Row(
         "counters have waited",
         observed={"jobsStatus": [COUNTED]},
-        attempt=Attempt(counters_in=0),
+        outcome=BuildOutcome(counters_in=0),
         counters=True,
     ),
     Row(
@@ -108,18 +108,18 @@ TABLE = [
     Row("complete and written", status={"conditions": [condition("Complete")]}, over=True),
     Row(
         "an obstacle that has not lasted is not shown",
-        attempt=Attempt(failed=True, shown_in=3),
-        look_again=3,
+        outcome=BuildOutcome(failed=True, shown_in=3),
+        requeue_after=3,
     ),
     Row(
         "one that has lasted is",
-        attempt=Attempt(failed=True, obstacle=OBSTACLE),
+        outcome=BuildOutcome(failed=True, obstacle=OBSTACLE),
         conditions=[("Blocked", "True", "ApplyRefused")],
     ),
     Row(
         "a conflict keeps what is shown",
         status={"conditions": [condition("Blocked", "ApplyRefused")]},
-        attempt=Attempt(failed=True),
+        outcome=BuildOutcome(failed=True),
     ),
     Row(
         "what is shown goes with its cause",
@@ -127,23 +127,23 @@ TABLE = [
         observed={"conditions": [condition("Blocked", "ApplyRefused")], "jobsStatus": [COUNTED]},
         conditions=[],
     ),
-    Row("a deadline to come", spec={"activeDeadlineSeconds": 90}, look_again=30),
+    Row("a deadline to come", spec={"activeDeadlineSeconds": 90}, requeue_after=30),
     Row(
         "a deadline far away is looked at every minute",
         spec={"activeDeadlineSeconds": 90_000},
-        look_again=LONGEST_WAIT_SECONDS,
+        requeue_after=LONGEST_WAIT_SECONDS,
     ),
     Row(
         "the nearest moment counts",
         spec={"activeDeadlineSeconds": 62},
-        attempt=Attempt(failed=True, shown_in=5),
-        look_again=2,
+        outcome=BuildOutcome(failed=True, shown_in=5),
+        requeue_after=2,
     ),
     Row(
         "a deadline that has passed",
         spec={"activeDeadlineSeconds": 60},
         status={"conditions": [condition("Blocked", "ApplyRefused")]},
-        attempt=Attempt(failed=True, obstacle=OBSTACLE),
+        outcome=BuildOutcome(failed=True, obstacle=OBSTACLE),
         conditions=[("Failed", "True", "DeadlineExceeded")],
         end=True,
         over=True,
@@ -164,20 +164,20 @@ TABLE = [
     Row(
         "an end that nobody saw",
         status={"jobsStatus": [COUNTED], "conditions": [condition("Blocked", "ApplyRefused")]},
-        attempt=Attempt(end_unknown="the JobSet is gone"),
+        outcome=BuildOutcome(end_unknown="the JobSet is gone"),
         conditions=[("Failed", "True", "EndUnknown")],
         over=True,
     ),
     Row(
         "an end that nobody saw comes before a deadline, which may have passed after it",
         spec={"activeDeadlineSeconds": 30},
-        attempt=Attempt(end_unknown="the JobSet is gone"),
+        outcome=BuildOutcome(end_unknown="the JobSet is gone"),
         conditions=[("Failed", "True", "EndUnknown")],
         over=True,
     ),
     Row(
         "created",
-        attempt=Attempt(created=True),
+        outcome=BuildOutcome(created=True),
         conditions=[("Created", "True", "JobsCreationSucceeded")],
     ),
 ]
@@ -187,13 +187,13 @@ def test_the_record_has_the_last_word_also_where_the_reason_is_that_of_the_jobse
     metadata = {"name": "j", "namespace": "n", "creationTimestamp": CREATED, "resourceVersion": "7"}
     job = msgspec.convert({"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
     end = condition("Failed", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
-    ruling = Ruling(reason="ReachedMaxRestarts", message="the job failed after 4 attempts")
+    recovery = RecoveryDecision(reason="ReachedMaxRestarts", message="the job failed after 4 attempts")
     observed = msgspec.convert({"conditions": [end]}, TrainJobStatus)
-    decision = decide(job, observed, Attempt(ruling=ruling), NOW)
+    decision = decide(job, observed, BuildOutcome(recovery=recovery), NOW)
     (found,) = (decision.status or {})["status"]["conditions"]
     # Its JobSet failed a minute before that was decided.
-    assert found == {**end, "message": ruling.message, "lastTransitionTime": "2026-01-01T00:01:00Z"}
-    waits = decide(job, observed, Attempt(ruling=Ruling(goes_on=True)), NOW)
+    assert found == {**end, "message": recovery.message, "lastTransitionTime": "2026-01-01T00:01:00Z"}
+    waits = decide(job, observed, BuildOutcome(recovery=RecoveryDecision(ignore_failure=True)), NOW)
     assert waits.status is None
 
 
@@ -210,7 +210,7 @@ def test_decision(row: Row) -> None:
         assert found is None
     assert ("jobsStatus" in written) is row.counters
     assert (decision.counters_wait, decision.end, decision.over) == (row.counters_wait, row.end, row.over)
-    assert decision.look_again == row.look_again
+    assert decision.requeue_after == row.requeue_after
 
 
 def decided(row: Row) -> Decision:
@@ -227,7 +227,7 @@ def decided(row: Row) -> Decision:
     }
     job = msgspec.convert(document, TrainJob)
     observed = msgspec.convert(row.observed, TrainJobStatus) if row.observed is not None else None
-    return decide(job, observed, row.attempt, NOW)
+    return decide(job, observed, row.outcome, NOW)
 
 
 STOPPED = {"jobsStatus": [{**COUNTED, "name": "pre", "active": 0}, {**COUNTED, "active": 0, "suspended": 1}]}
