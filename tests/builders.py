@@ -4,9 +4,9 @@
     job = train_job(conditions=[condition("Suspended")], trainer={"numNodes": 2})
     world.put(pod(3, ended(1, at=NOW), attempt=2))
 
-TrainJobs, JobSets and runtimes are models, and everything else is in wire form, as the caches of the manager have it;
-`wire` turns a model into a document. What a kind has no field for is refused. For a run of the pipeline on a few lines
-of YAML, see `trainwright.plugins.testing`; for an object of any other kind, `runtime.testing.objects.build`.
+TrainJobs and JobSets are models, and everything else is in wire form, as the caches of the manager have it; `wire`
+turns a model into a document. What a kind has no field for is refused. Runtimes and their replicated jobs are those of
+`trainwright.plugins.testing`; for an object of any other kind, there is `runtime.testing.objects.build`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,11 @@ from trainwright.api.kubernetes.batch.v1 import Job
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import AnyObject, Document, dig, wire
 from trainwright.api.times import format_time
-from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.testing.objects import build
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """When everything happens that a test does not date."""
-ANCESTOR = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 
 Moment = str | datetime | float
 """A time in wire form, a datetime, or seconds after START."""
@@ -147,8 +146,7 @@ def train_job(
         status: all other fields of the status, or all of it.
         spec: its fields by wire names.
     """
-    parts = {"conditions": conditions, "jobsStatus": jobs, "trainerStatus": progress}
-    given = {**(status or {}), **{field: value for field, value in parts.items() if value is not None}}
+    given = {**(status or {}), **_given(conditions=conditions, jobsStatus=jobs, trainerStatus=progress)}
     return build(
         TrainJob,
         name,
@@ -158,104 +156,9 @@ def train_job(
         labels=labels,
         owner=owner,
         metadata=metadata(annotations=annotations, created=created, deleted=deleted, **(meta or {})),
-        spec={"runtimeRef": {"name": "r"}, **{field: value for field, value in spec.items() if value is not None}},
+        spec={"runtimeRef": {"name": "r"}, **_given(**spec)},
         status=given if given or status is not None else None,
     )
-
-
-def replicated_job(
-    name: str = "node",
-    *,
-    pod: Mapping[str, Any] | None = None,
-    labels: Mapping[str, str] | None = None,
-    job: Mapping[str, Any] | None = None,
-    **fields: Any,
-) -> Document:
-    """A replicated job with one container of its name.
-
-    Args:
-        name: of the replicated job.
-        pod: fields of its pod spec.
-        labels: of its Jobs; by default those of the step that trains, if it is called `node`.
-        job: fields of the spec of its Jobs.
-        fields: `replicas`, `dependsOn` and so on.
-    """
-    about = (ANCESTOR if name == "node" else {}) if labels is None else dict(labels)
-    spec = {"containers": [{"name": name, "image": "i"}], **(pod or {})}
-    template: Document = {"spec": {**(job or {}), "template": {"spec": spec}}}
-    if about:
-        template["metadata"] = {"labels": about}
-    return {"name": name, "template": template, **fields}
-
-
-def runtime(
-    *jobs: Document,
-    name: str = "r",
-    namespace: str = "n",
-    nodes: int = 1,
-    policy: Mapping[str, Any] | None = None,
-    version: str = "",
-    labels: Mapping[str, str] | None = None,
-    meta: Mapping[str, Any] | None = None,
-    template: Mapping[str, Any] | None = None,
-    **spec: Any,
-) -> TrainingRuntime:
-    """A TrainingRuntime; by default of one replicated job `node`.
-
-    Args:
-        jobs: its replicated jobs; see `replicated_job`.
-        name: of the runtime.
-        namespace: of the runtime.
-        nodes: `mlPolicy.numNodes`.
-        policy: other fields of the `mlPolicy`.
-        version: resourceVersion.
-        labels: `metadata.labels`.
-        meta: other metadata, by wire names.
-        template: other fields of the spec of the JobSet.
-        spec: other fields of the spec.
-    """
-    return build(
-        TrainingRuntime,
-        name,
-        namespace,
-        version=version,
-        labels=labels,
-        metadata=meta,
-        spec=_runtime_spec(jobs, nodes, policy, template, spec),
-    )
-
-
-def cluster_runtime(
-    *jobs: Document,
-    name: str = "r",
-    nodes: int = 1,
-    policy: Mapping[str, Any] | None = None,
-    version: str = "",
-    labels: Mapping[str, str] | None = None,
-    meta: Mapping[str, Any] | None = None,
-    template: Mapping[str, Any] | None = None,
-    **spec: Any,
-) -> ClusterTrainingRuntime:
-    """The same for the whole cluster; see `runtime`."""
-    return build(
-        ClusterTrainingRuntime,
-        name,
-        version=version,
-        labels=labels,
-        metadata=meta,
-        spec=_runtime_spec(jobs, nodes, policy, template, spec),
-    )
-
-
-def _runtime_spec(
-    jobs: Sequence[Document],
-    nodes: int,
-    policy: Mapping[str, Any] | None,
-    template: Mapping[str, Any] | None,
-    spec: Mapping[str, Any],
-) -> Document:
-    replicated = {"replicatedJobs": list(jobs or (replicated_job(),)), **(template or {})}
-    return {"mlPolicy": {"numNodes": nodes, **(policy or {})}, "template": {"spec": replicated}, **spec}
 
 
 def jobset(
@@ -288,8 +191,7 @@ def jobset(
         counted: `replicatedJobsStatus`; see `counts`.
         spec: other fields of the spec, by wire names.
     """
-    parts = {"conditions": conditions, "replicatedJobsStatus": counted}
-    given = {**(status or {}), **{field: value for field, value in parts.items() if value is not None}}
+    given = {**(status or {}), **_given(conditions=conditions, replicatedJobsStatus=counted)}
     return build(
         JobSet,
         name,
@@ -304,13 +206,20 @@ def jobset(
     )
 
 
+def _given(**fields: Any) -> Document:
+    """The fields that are given, with lists as a model takes them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in fields.items() if value is not None
+    }
+
+
 def labels_of_pod(
     rank: int = 0, *, job: str = "j", role: str = "node", replica: int = 0, attempt: int = 0, jobset_uid: str = "s"
 ) -> dict[str, str]:
     """What JobSet and the Job controller write on a pod."""
     return {
         "jobset.sigs.k8s.io/jobset-name": job,
-        "jobset.sigs.k8s.io/jobset-uid": jobset_uid,
+        **({"jobset.sigs.k8s.io/jobset-uid": jobset_uid} if jobset_uid else {}),
         "jobset.sigs.k8s.io/replicatedjob-name": role,
         "jobset.sigs.k8s.io/job-index": str(replica),
         "jobset.sigs.k8s.io/restart-attempt": str(attempt),
@@ -392,7 +301,10 @@ def pod(
 
 
 def _phase(containers: Sequence[Mapping[str, Any]]) -> str:
+    runs = [dig(dict(one), "state.running") is not None for one in containers]
     codes = [dig(dict(one), "state.terminated.exitCode") for one in containers]
+    if containers and not any(running or code is not None for running, code in zip(runs, codes, strict=True)):
+        return "Pending"
     if not codes or None in codes:
         return "Running"
     return "Failed" if any(codes) else "Succeeded"

@@ -13,11 +13,12 @@ Nothing but the manager acts on what is stored, so the test decides what it sees
 
 from typing import Any
 
-from tests.builders import condition, counts, replicated_job, runtime, train_job
+from tests.builders import condition, counts, train_job
 from tests.managers import in_virtual_time
 from trainwright.api.objects import Document, wire
 from trainwright.controller.simulation.virtual import VirtualCluster
 from trainwright.controller.simulation.world import Replica
+from trainwright.plugins.testing import runtime_document
 
 SPACE = "default"
 TRAIN_JOBS = "trainjobs.trainer.kubeflow.org"
@@ -37,7 +38,7 @@ class VirtualTrainer:
         self._changes = cluster.changes(TRAIN_JOBS)
         self._events = cluster.changes("events")
         self.jobsets = cluster.changes(JOB_SETS)
-        self.stored.create(wire(runtime(replicated_job(), namespace=SPACE)))
+        self.stored.create(runtime_document("r", namespace=SPACE))
 
     def start(self, **configuration: Any) -> None:
         """Run the manager with these sections of its Configuration."""

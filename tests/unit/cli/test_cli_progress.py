@@ -5,10 +5,11 @@ import io
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from rich.console import Console
 
+from tests import builders
+from tests.builders import RUNNING, condition, train_job
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -19,32 +20,21 @@ from trainwright.controller.views import text
 from trainwright.controller.views.job import History, JobView, as_json, observe, sorted_views, view_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
-RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}
 
 
 def job(name: str = "bert", *, ago: float = 0.0, state: str = "", created: float = 0.0, **progress: Any) -> TrainJob:
     """A job whose training reported so many seconds before NOW."""
-    status: dict[str, Any] = dict(RUNNING)
-    if progress:
-        metrics = progress.pop("metrics", {})
-        told = {"metrics": [{"name": key, "value": value} for key, value in metrics.items()]} if metrics else {}
-        status["trainerStatus"] = {
-            **progress,
-            **told,
-            "lastUpdatedTime": format_micro_time(NOW - timedelta(seconds=ago)),
-        }
-    if state:
-        moment = format_time(NOW)
-        condition = {"type": state, "status": "True", "reason": "Because", "message": "", "lastTransitionTime": moment}
-        status["conditions"] = [condition]
-    metadata = {
-        "name": name,
-        "namespace": "default",
-        "uid": name,
-        "creationTimestamp": format_time(NOW - timedelta(seconds=created)),
-    }
-    spec = {"runtimeRef": {"name": "torch"}}
-    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, TrainJob)
+    at = format_micro_time(NOW - timedelta(seconds=ago))
+    return train_job(
+        name,
+        "default",
+        uid=name,
+        created=NOW - timedelta(seconds=created),
+        jobs=[RUNNING],
+        progress=builders.progress(at=at, **progress) if progress else None,
+        conditions=[condition(state, reason="Because", message="", at=NOW)] if state else None,
+        runtimeRef={"name": "torch"},
+    )
 
 
 def seen(*jobs: TrainJob) -> JobView:

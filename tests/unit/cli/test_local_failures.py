@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests import builders
 from tests.unit.trainer.test_last_words import summary
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local.jobs import (
@@ -22,20 +23,13 @@ def ended(code: int, run: int = 0, at: str = "2026-11-25T04:30:00Z", **more: str
 
 
 def pod(index: int, *, written: list[dict[str, Any]] | None = None, restarts: int = 0, **states: Any) -> Document:
-    annotations = {} if written is None else {"node.trainwright.dev/failures": json.dumps(written)}
-    return {
-        "metadata": {
-            "name": f"job-node-0-{index}",
-            "uid": str(index),
-            "annotations": annotations,
-            "labels": {
-                "jobset.sigs.k8s.io/replicatedjob-name": "node",
-                "batch.kubernetes.io/job-completion-index": str(index),
-            },
-        },
-        "spec": {"nodeName": "laptop"},
-        "status": {"containerStatuses": [{"name": "node", "restartCount": restarts, **states}]},
-    }
+    return builders.pod(
+        index,
+        job="job",
+        uid=str(index),
+        annotations={} if written is None else {"node.trainwright.dev/failures": json.dumps(written)},
+        containers=[{"name": "node", "restartCount": restarts, **states}],
+    )
 
 
 def failed(index: int, code: int, at: str, **more: Any) -> Document:

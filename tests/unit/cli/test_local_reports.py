@@ -2,30 +2,22 @@
 """`trainwright local run`: which reports of a training get a line, and what it says."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from trainwright.api.objects import Document
+from tests.builders import RUNNING, condition, progress, train_job
+from trainwright.api.objects import Document, wire
 from trainwright.api.times import format_micro_time
 from trainwright.controller.cli.local.jobs import QUIET, ReportLines
 from trainwright.controller.runtime.testing.clock import ManualClock
 
 START = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
-RUNNING = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
 
 
 def job(reported: datetime | None, percentage: int | None = None, left: int | None = None, **metrics: str) -> Document:
-    status: dict[str, Any] = {"jobsStatus": [RUNNING]}
-    if reported is not None:
-        status["trainerStatus"] = {
-            "lastUpdatedTime": format_micro_time(reported),
-            "metrics": [{"name": name, "value": value} for name, value in metrics.items()],
-        }
-        if percentage is not None:
-            status["trainerStatus"]["progressPercentage"] = percentage
-        if left is not None:
-            status["trainerStatus"]["estimatedRemainingSeconds"] = left
-    metadata = {"name": "train", "namespace": "default", "uid": "1"}
-    return {"metadata": metadata, "spec": {"runtimeRef": {"name": "torch"}}, "status": status}
+    if reported is None:
+        return wire(train_job(jobs=[RUNNING]))
+    numbers = {"progressPercentage": percentage, "estimatedRemainingSeconds": left}
+    told = progress(at=format_micro_time(reported), metrics=metrics, **numbers)
+    return wire(train_job(jobs=[RUNNING], progress=told))
 
 
 def test_a_report_is_a_line() -> None:
@@ -55,9 +47,7 @@ def test_the_end_is_told_at_once_and_once() -> None:
     assert reports.line(end) == "the rank that reports is done"
     assert reports.line(end) == ""
     over = job(START + timedelta(seconds=2), 100)
-    moment = "2026-01-01T00:00:00Z"
-    complete = {"type": "Complete", "status": "True", "reason": "R", "message": "", "lastTransitionTime": moment}
-    over["status"]["conditions"] = [complete]
+    over["status"]["conditions"] = [condition("Complete")]
     assert reports.line(over) == "100%"
 
 

@@ -7,8 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from tests import builders
+from tests.builders import RUNNING, condition, progress, train_job
 from tests.unit.cli.test_local_follower import JOB, Cluster
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, wire
 from trainwright.api.times import format_time
 from trainwright.controller.cli.local.jobs import Followed, Follower
 from trainwright.controller.cli.local.watching import EXIT_CODE, Stalls
@@ -17,7 +19,6 @@ from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.testing.clock import ManualClock
 
 DAY = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
-COUNTS = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
 
 
 def time_at(seconds: float) -> str:
@@ -25,31 +26,15 @@ def time_at(seconds: float) -> str:
 
 
 def pod(rank: int, *, ended: float | None = None, code: int = 0) -> Document:
-    state: Document = {"running": {}}
-    if ended is not None:
-        state = {"terminated": {"exitCode": code, "finishedAt": time_at(ended)}}
-    labels = {
-        "jobset.sigs.k8s.io/replicatedjob-name": "node",
-        "batch.kubernetes.io/job-completion-index": str(rank),
-    }
-    ready = {"type": "Ready", "status": "True" if ended is None else "False"}
-    return {
-        "metadata": {"name": f"job-node-0-{rank}", "uid": str(rank), "labels": labels},
-        "status": {
-            "phase": "Running" if ended is None else "Succeeded",
-            "conditions": [ready],
-            "containerStatuses": [{"name": "node", "state": state}],
-        },
-    }
+    state = None if ended is None else builders.ended(code, at=time_at(ended))
+    ready = condition("Ready", "True" if ended is None else "False")
+    return builders.pod(rank, state, name=f"job-node-0-{rank}", uid=str(rank), status={"conditions": [ready]})
 
 
-def job(reported: float | None = None, percent: int | None = None, **condition: Any) -> Document:
-    status: Document = {"jobsStatus": [COUNTS]}
-    if reported is not None:
-        status["trainerStatus"] = {"lastUpdatedTime": time_at(reported), "progressPercentage": percent}
-    if condition:
-        status["conditions"] = [{"type": "Stalled", "status": "True", "message": "rank 2 is silent", **condition}]
-    return {**JOB, "spec": {"runtimeRef": {"name": "r"}}, "status": status}
+def job(reported: float | None = None, percent: int | None = None, **stalled: Any) -> Document:
+    told = None if reported is None else progress(at=time_at(reported), progressPercentage=percent)
+    said = [condition("Stalled", **{"message": "rank 2 is silent", **stalled})] if stalled else None
+    return {**wire(train_job(jobs=[RUNNING], progress=told, conditions=said)), **JOB}
 
 
 class TimedLooks:

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests import builders
+from tests.builders import RUNNING, condition, train_job
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Point
@@ -16,31 +18,27 @@ from trainwright.controller.dashboard.details import MOST, row_of, timeline_of
 from trainwright.controller.views.job import History, observe
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
-RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}
 
 
 def job(*, ago: float = 0.0, conditions: dict[str, str] | None = None, spec: Any = None, **progress: Any) -> TrainJob:
     """A job that reported so many seconds before NOW; `conditions`: types and their status."""
-    status: dict[str, Any] = dict(RUNNING)
-    if progress:
-        told = [{"name": name, "value": value} for name, value in progress.pop("metrics", {}).items()]
-        time = format_micro_time(NOW - timedelta(seconds=ago))
-        status["trainerStatus"] = {**progress, "metrics": told, "lastUpdatedTime": time}
-    status["conditions"] = [
-        {"type": kind, "status": value, "reason": f"{kind}Reason", "message": f"{kind} because", **_since(index)}
-        for index, (kind, value) in enumerate((conditions or {}).items())
-    ]
-    metadata = {"name": "bert", "namespace": "a", "uid": "u", "resourceVersion": "7", **CREATED}
-    return msgspec.convert(
-        {"metadata": metadata, "spec": {"runtimeRef": {"name": "torch"}, **(spec or {})}, "status": status}, TrainJob
+    at = format_micro_time(NOW - timedelta(seconds=ago))
+    return train_job(
+        "bert",
+        "a",
+        version="7",
+        created=NOW - timedelta(hours=1),
+        jobs=[RUNNING],
+        progress=builders.progress(at=at, **progress) if progress else None,
+        conditions=[
+            condition(kind, value, f"{kind}Reason", f"{kind} because", at=NOW - timedelta(minutes=10 - index))
+            for index, (kind, value) in enumerate((conditions or {}).items())
+        ],
+        **{"runtimeRef": {"name": "torch"}, **(spec or {})},
     )
 
 
 CREATED = {"creationTimestamp": format_time(NOW - timedelta(hours=1))}
-
-
-def _since(index: int) -> dict[str, str]:
-    return {"lastTransitionTime": format_time(NOW - timedelta(minutes=10 - index))}
 
 
 def row(*jobs: TrainJob) -> contract.JobRow:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the time line where several things happened within one second."""
 
-import msgspec
-
+from tests.builders import condition, train_job
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard.details import timeline_of
@@ -21,14 +20,8 @@ def event(reason: str, version: str) -> Document:
 
 
 def job() -> TrainJob:
-    condition = {"type": "Complete", "status": "True", "reason": "AllJobsCompleted", "lastTransitionTime": SECOND}
-    document = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "job", "namespace": "default", "creationTimestamp": SECOND},
-        "status": {"conditions": [{**condition, "message": "jobset completed"}]},
-    }
-    return msgspec.convert(document, TrainJob)
+    done = condition("Complete", reason="AllJobsCompleted", message="jobset completed", at=SECOND)
+    return train_job("job", "default", created=SECOND, conditions=[done])
 
 
 def test_of_one_second_what_came_first_is_last() -> None:

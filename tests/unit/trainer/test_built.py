@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders import train_job
+from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import AnyObject
@@ -19,21 +21,14 @@ RUNTIME = build(ClusterTrainingRuntime, "runtime")
 
 
 def an_object(kind: Any, name: str, *, status: Any = None, **metadata: Any) -> dict[str, Any]:
-    made = {"uid": f"uid-of-{name}", "resourceVersion": "1", "generation": 1, "labels": {"a": "b"}}
-    document: dict[str, Any] = {
-        "apiVersion": kind.RESOURCE.api_version,
-        "kind": kind.RESOURCE.kind,
-        "metadata": {"name": name, "namespace": "ns", **made, **metadata},
-    }
-    if status is not None:
-        document["status"] = status
-    return document
+    resource: Resource = kind.RESOURCE
+    made = build(resource, name, "ns", version="1", uid=f"uid-of-{name}", labels={"a": "b"}, status=status)
+    made["metadata"] |= {"generation": 1, **metadata}
+    return made
 
 
 def a_job(**metadata: Any) -> TrainJob:
-    job = build(TrainJob, "job", namespace="ns")
-    assert job.metadata is not None
-    job.metadata.uid, job.metadata.generation, job.metadata.resource_version = "uid", 1, "1"
+    job = train_job("job", "ns", uid="uid", version="1", meta={"generation": 1})
     for name, value in metadata.items():
         setattr(job.metadata, name, value)
     return job

@@ -4,23 +4,16 @@ proves the rest."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
-import msgspec
 import pytest
 
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from tests.builders import condition, train_job
 from trainwright.controller.runtime import Key, Manager, RetryAfter
 from trainwright.controller.trainer.assembly.cleanup import _reconcile
 from trainwright.controller.trainer.job.lifetime import ANNOTATION_JOB, Lifetimes
 
-ENDED = {
-    "type": "Complete",
-    "status": "True",
-    "reason": "R",
-    "message": "m",
-    "lastTransitionTime": "2026-11-25T10:00:00Z",
-}
+ENDED = condition("Complete", at="2026-11-25T10:00:00Z")
 
 
 @pytest.mark.parametrize(
@@ -28,15 +21,7 @@ ENDED = {
     [(None, ["a"]), ("trainer.kubeflow.org/trainjob-controller", ["a"]), ("kueue.x-k8s.io/multikueue", [])],
 )
 async def test_a_job_of_another_manager_with_the_name_stays(manager: str | None, deleted: list[str]) -> None:
-    spec: dict[str, Any] = {"runtimeRef": {"name": "r"}} | ({"managedBy": manager} if manager else {})
-    document = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "annotations": {ANNOTATION_JOB: "0"}},
-        "spec": spec,
-        "status": {"conditions": [ENDED]},
-    }
-    job = msgspec.convert(document, TrainJob)
+    job = train_job("a", "ns", annotations={ANNOTATION_JOB: "0"}, conditions=[ENDED], managedBy=manager)
     gone: list[str] = []
 
     async def delete(kind: type, name: str, namespace: str, **_: str) -> None:
@@ -50,14 +35,7 @@ async def test_a_job_of_another_manager_with_the_name_stays(manager: str | None,
 
 
 async def test_a_job_is_looked_at_each_minute_since_the_clock_may_jump() -> None:
-    document = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "annotations": {ANNOTATION_JOB: "86400"}},
-        "spec": {"runtimeRef": {"name": "r"}},
-        "status": {"conditions": [ENDED]},
-    }
-    job = msgspec.convert(document, TrainJob)
+    job = train_job("a", "ns", annotations={ANNOTATION_JOB: "86400"}, conditions=[ENDED])
     process = SimpleNamespace(cache=SimpleNamespace(get=lambda *_: job))
     result = await _reconcile(
         cast("Manager", process), {}, Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")

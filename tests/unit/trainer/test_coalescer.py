@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.builders import train_job
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
@@ -62,15 +63,8 @@ class Bench:
 
     def job(self, name: str) -> TrainJob:
         """The TrainJob as the cache shows it."""
-        status: dict[str, Any] = {}
-        if name in self.values:
-            status["trainerStatus"] = msgspec.to_builtins(self.values[name])
-        if name in self.conditions:
-            status["conditions"] = self.conditions[name]
-        metadata = {"name": name, "namespace": "n", "uid": f"uid-of-{name}"}
-        return msgspec.convert(
-            {"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}, "status": status}, TrainJob
-        )
+        progress = msgspec.to_builtins(self.values[name]) if name in self.values else None
+        return train_job(name, uid=f"uid-of-{name}", progress=progress, conditions=self.conditions.get(name), status={})
 
     def show(self, name: str, status: TrainerStatus | None = None) -> None:
         """The watch shows a change of a TrainJob."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.builders import condition
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.decision import (
@@ -36,12 +37,8 @@ def steps(**of_node: int) -> dict[str, Any]:
     return {"jobsStatus": [{**COUNTED, "name": "pre"}, {**COUNTED, **of_node}]}
 
 
-def condition(kind: str, reason: str = "R", message: str = "m") -> dict[str, Any]:
-    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": CREATED}
-
-
-SUSPENDED = condition("Suspended", "Suspended", "TrainJob is suspended")
-EXCEEDED = condition("Failed", "DeadlineExceeded", MESSAGE)
+SUSPENDED = condition("Suspended", reason="Suspended", message="TrainJob is suspended", at=CREATED)
+EXCEEDED = condition("Failed", reason="DeadlineExceeded", message=MESSAGE, at=CREATED)
 
 
 @dataclass(frozen=True)
@@ -118,13 +115,13 @@ TABLE = [
     ),
     Row(
         "a conflict keeps what is shown",
-        status={"conditions": [condition("Blocked", "ApplyRefused")]},
+        status={"conditions": [condition("Blocked", reason="ApplyRefused")]},
         outcome=BuildOutcome(failed=True),
     ),
     Row(
         "what is shown goes with its cause",
-        status={"conditions": [condition("Blocked", "ApplyRefused")], "jobsStatus": [COUNTED]},
-        observed={"conditions": [condition("Blocked", "ApplyRefused")], "jobsStatus": [COUNTED]},
+        status={"conditions": [condition("Blocked", reason="ApplyRefused")], "jobsStatus": [COUNTED]},
+        observed={"conditions": [condition("Blocked", reason="ApplyRefused")], "jobsStatus": [COUNTED]},
         conditions=[],
     ),
     Row("a deadline to come", spec={"activeDeadlineSeconds": 90}, requeue_after=30),
@@ -142,7 +139,7 @@ TABLE = [
     Row(
         "a deadline that has passed",
         spec={"activeDeadlineSeconds": 60},
-        status={"conditions": [condition("Blocked", "ApplyRefused")]},
+        status={"conditions": [condition("Blocked", reason="ApplyRefused")]},
         outcome=BuildOutcome(failed=True, obstacle=OBSTACLE),
         conditions=[("Failed", "True", "DeadlineExceeded")],
         end=True,
@@ -163,7 +160,7 @@ TABLE = [
     ),
     Row(
         "an end that nobody saw",
-        status={"jobsStatus": [COUNTED], "conditions": [condition("Blocked", "ApplyRefused")]},
+        status={"jobsStatus": [COUNTED], "conditions": [condition("Blocked", reason="ApplyRefused")]},
         outcome=BuildOutcome(end_unknown="the JobSet is gone"),
         conditions=[("Failed", "True", "EndUnknown")],
         over=True,
@@ -186,7 +183,7 @@ TABLE = [
 def test_the_record_has_the_last_word_also_where_the_reason_is_that_of_the_jobset() -> None:
     metadata = {"name": "j", "namespace": "n", "creationTimestamp": CREATED, "resourceVersion": "7"}
     job = msgspec.convert({"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
-    end = condition("Failed", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+    end = condition("Failed", "True", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
     recovery = RecoveryDecision(reason="ReachedMaxRestarts", message="the job failed after 4 attempts")
     observed = msgspec.convert({"conditions": [end]}, TrainJobStatus)
     decision = decide(job, observed, BuildOutcome(recovery=recovery), NOW)

@@ -12,11 +12,13 @@ from unittest.mock import MagicMock
 import msgspec
 import pytest
 
+from tests import builders
+from tests.builders import labels_of_pod
 from tests.unit.trainer.test_last_words import summary
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import AnyObject, Key
+from trainwright.api.objects import AnyObject, Document, Key
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.runtime import NotFound, RetryAfter
 from trainwright.controller.runtime.client.transport import Request, Response
@@ -37,29 +39,19 @@ from trainwright.controller.trainer.job.pods import trimmed
 from trainwright.controller.trainer.job.records import JobRecords
 
 
-def ended(code: int, at: str = "10", reason: str = "Error", **more: Any) -> dict[str, Any]:
-    return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": f"2026-01-01T00:00:{at}Z", **more}}
+def ended(code: int, at: str = "10", reason: str = "Error", **more: Any) -> Document:
+    return builders.ended(code, at=f"2026-01-01T00:00:{at}Z", reason=reason, **more)
 
 
 def pod(
-    rank: int, *states: dict[str, Any], attempt: int = 0, phase: str = "Failed", jobset: str = "s1", **status: Any
-) -> dict[str, Any]:
+    rank: int, *states: Document, attempt: int = 0, phase: str = "Failed", jobset: str = "s1", **status: Any
+) -> Document:
     """Each state is that of one container."""
-    labels = {
-        "jobset.sigs.k8s.io/jobset-name": "j",
-        "jobset.sigs.k8s.io/jobset-uid": jobset,
-        "jobset.sigs.k8s.io/replicatedjob-name": "node",
-        "jobset.sigs.k8s.io/job-index": "0",
-        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
-        "batch.kubernetes.io/job-completion-index": str(rank),
-        "something": "else",
-    }
-    containers = [{"name": f"c{index}", "image": "i", **state} for index, state in enumerate(states)]
-    return {
-        "metadata": {"name": f"j-node-0-{rank}", "namespace": "n", "uid": f"u{rank}", "labels": labels},
-        "spec": {"containers": [{"name": "c0"}], "nodeName": "here"},
-        "status": {"phase": phase, "containerStatuses": containers, **status},
-    }
+    labels = {**labels_of_pod(rank, attempt=attempt, jobset_uid=jobset), "something": "else"}
+    containers = [{"name": f"c{index}", **state} for index, state in enumerate(states)]
+    return builders.pod(
+        rank, uid=f"u{rank}", labels=labels, phase=phase, containers=containers, status=status, nodeName="here"
+    )
 
 
 def state(code: int, at: str = "10", reason: str = "Error") -> dict[str, Any]:

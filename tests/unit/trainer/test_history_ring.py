@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders import train_job
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import (
@@ -213,7 +214,7 @@ def test_a_text_with_more_rows_is_thinned() -> None:
 
 
 def job(uid: str = "u-1") -> TrainJob:
-    return msgspec.convert({"metadata": {"name": "job", "namespace": "team", "uid": uid}}, TrainJob)
+    return train_job("job", "team", uid=uid)
 
 
 def test_the_config_map_is_that_of_one_job() -> None:

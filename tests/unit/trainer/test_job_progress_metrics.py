@@ -4,10 +4,10 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 
-from trainwright.api.times import format_time
+from tests import builders
+from tests.builders import condition, train_job
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.progress.metrics import JOBS, JobProgress, StalledJobs
 
@@ -16,23 +16,16 @@ BEGIN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 def job(number: int, *, stalled: str = "", end: str = "", managed_by: str | None = None, **progress: Any) -> TrainJob:
     """The `number`th job that was created."""
+    at = BEGIN + timedelta(seconds=number)
     told = [(end, "r"), ("Stalled", stalled)]
-    conditions = [
-        {"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": format_time(BEGIN)}
-        for kind, reason in told
-        if kind and reason
-    ]
-    status: dict[str, Any] = {"conditions": conditions}
-    if progress:
-        status["trainerStatus"] = {"lastUpdatedTime": format_time(BEGIN + timedelta(seconds=number)), **progress}
-    created = format_time(BEGIN + timedelta(seconds=number))
-    document = {
-        # Names in another order than ages.
-        "metadata": {"name": f"job-{999 - number}", "namespace": "n", "uid": str(number), "creationTimestamp": created},
-        "spec": {"runtimeRef": {"name": "r"}, "managedBy": managed_by},
-        "status": status,
-    }
-    return msgspec.convert(document, TrainJob)
+    return train_job(
+        f"job-{999 - number}",  # names in another order than ages
+        uid=str(number),
+        created=at,
+        conditions=[condition(kind, reason=reason, at=BEGIN) for kind, reason in told if kind and reason],
+        progress=builders.progress(at=at, **progress) if progress else None,
+        managedBy=managed_by,
+    )
 
 
 class World:
@@ -70,7 +63,7 @@ def test_of_five_hundred_jobs_two_hundred_have_series_and_one_counts_the_rest() 
 
 def test_what_a_job_did_not_report_has_no_series() -> None:
     names = {"namespace": "n", "name": "job-998"}
-    world = World(job(1, estimatedRemainingSeconds=60, metrics=[{"name": "loss", "value": "0.5"}]), job(2))
+    world = World(job(1, estimatedRemainingSeconds=60, metrics={"loss": "0.5"}), job(2))
     assert world.value("trainjob_progress_ratio", **names) is None
     assert world.value("trainjob_remaining_seconds", **names) == 60
     assert world.value("trainjob_last_report_timestamp_seconds", **names) == (BEGIN + timedelta(seconds=1)).timestamp()

@@ -2,11 +2,10 @@
 """When a finished job and its objects are due to be deleted."""
 
 import datetime as dt
-from typing import Any
 
-import msgspec
 import pytest
 
+from tests.builders import START, condition, train_job
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.lifetime import (
     ANNOTATION_JOB,
@@ -18,19 +17,9 @@ from trainwright.controller.trainer.job.lifetime import (
     problems,
 )
 
-ENDED = "2026-01-01T00:00:00Z"
-START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-
 
 def job(annotations: dict[str, str] | None = None, *, ended: str = "Complete") -> TrainJob:
-    document: dict[str, Any] = {
-        "metadata": {"name": "j", "namespace": "n", "annotations": annotations or {}},
-        "spec": {"runtimeRef": {"name": "r"}},
-    }
-    if ended:
-        condition = {"type": ended, "status": "True", "reason": "R", "message": "m", "lastTransitionTime": ENDED}
-        document["status"] = {"conditions": [condition]}
-    return msgspec.convert(document, TrainJob)
+    return train_job(annotations=annotations, conditions=[condition(ended)] if ended else None)
 
 
 @pytest.mark.parametrize(

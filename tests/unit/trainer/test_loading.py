@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What views say of initializers that fetch."""
 
-import msgspec
 import pytest
 
+from tests.builders import counts, progress, train_job
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.status import loading_of, percentage_of
 
@@ -12,12 +12,8 @@ DATA = {"dataset_bytes": "0", "dataset_bytes_total": "0", "dataset_files": "0", 
 
 
 def job(metrics: dict[str, str], *ready: str) -> TrainJob:
-    counts = {"succeeded": 0, "failed": 0, "active": 1, "suspended": 0, "ready": 1}
-    status = {
-        "jobsStatus": [{"name": name, **counts} for name in ready],
-        "trainerStatus": {"metrics": [{"name": name, "value": value} for name, value in metrics.items()]},
-    }
-    return msgspec.convert({"metadata": {"name": "j"}, "status": status}, TrainJob)
+    jobs = [counts(name, active=1, ready=1) for name in ready]
+    return train_job(jobs=jobs, progress=progress(metrics=metrics))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from trainwright.api.times import format_time
+from tests import builders
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Event, EventType, Key
 from trainwright.controller.trainer.job.metrics import NAMES, JobMetrics
@@ -19,12 +20,8 @@ BEGIN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 TORCH = {"runtime_kind": "ClusterTrainingRuntime", "runtime": "torch"}
 
 
-def condition(kind: str, *, status: str = "True", reason: str = "", at: float = 0) -> dict[str, Any]:
-    moment = format_time(BEGIN + timedelta(seconds=at))
-    return {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": moment}
-
-
-RUNNING = [{"name": "node", "active": 1, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}]
+def condition(kind: str, *, status: str = "True", reason: str = "", at: float = 0) -> Document:
+    return builders.condition(kind, status, reason, at=BEGIN + timedelta(seconds=at))
 
 
 class World:
@@ -52,12 +49,14 @@ class World:
     ) -> None:
         """A job of a runtime, created at the beginning, has these conditions."""
         self.seconds = at
-        document = {
-            "metadata": {"name": name, "namespace": "n", "uid": name, "creationTimestamp": format_time(BEGIN)},
-            "spec": {"runtimeRef": {"name": runtime, **more}},
-            "status": {"conditions": list(conditions), "jobsStatus": RUNNING if pods else []},
-        }
-        job = msgspec.convert(document, TrainJob)
+        job = builders.train_job(
+            name,
+            uid=name,
+            created=BEGIN,
+            conditions=conditions,
+            jobs=[builders.counts(active=1)] if pods else [],
+            runtimeRef={"name": runtime, **more},
+        )
         self.records.handle(Event(EventType.MODIFIED, Key("n", name), None, job))
 
     def gone(self, name: str = "a") -> None:

@@ -6,47 +6,20 @@ from typing import Any
 
 import pytest
 
-from trainwright.api.times import format_time
+from tests import builders
+from tests.builders import running
+from trainwright.api.objects import Document
 from trainwright.controller.trainer.job.pods import trimmed
 from trainwright.controller.trainer.job.stall import ended_ranks, standing
 
 NOW = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
 
 
-def pod(
-    rank: int,
-    *,
-    ended: float | None = None,
-    code: int = 0,
-    role: str = "node",
-    replica: int = 0,
-    attempt: int = 0,
-    phase: str = "",
-    name: str = "",
-    container: str = "node",
-    **metadata: Any,
-) -> dict[str, Any]:
+def pod(rank: int, *, ended: float | None = None, code: int = 0, container: str = "node", **more: Any) -> Document:
     """A pod; `ended`: so many seconds before now."""
-    state: dict[str, Any] = {"running": {}}
-    if ended is not None:
-        state = {"terminated": {"exitCode": code, "finishedAt": format_time(NOW - timedelta(seconds=ended))}}
-    labels = {
-        "jobset.sigs.k8s.io/jobset-name": "j",
-        "jobset.sigs.k8s.io/replicatedjob-name": role,
-        "jobset.sigs.k8s.io/job-index": str(replica),
-        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
-        "batch.kubernetes.io/job-completion-index": str(rank),
-    }
-    found = "Running" if ended is None else "Failed" if code else "Succeeded"
-    return {
-        "metadata": {
-            "name": name or f"j-{role}-{replica}-{rank}-{attempt}",
-            "namespace": "n",
-            "labels": labels,
-            **metadata,
-        },
-        "status": {"phase": phase or found, "containerStatuses": [{"name": container, "state": state}]},
-    }
+    state = running() if ended is None else builders.ended(code, at=NOW - timedelta(seconds=ended))
+    name = f"j-{more.get('role', 'node')}-{more.get('replica', 0)}-{rank}-{more.get('attempt', 0)}"
+    return builders.pod(rank, containers=[{"name": container, "state": state}], **{"name": name, **more})
 
 
 def told(*pods: dict[str, Any], after: float = 600) -> str:

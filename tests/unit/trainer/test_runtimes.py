@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests import builders
 from trainwright.api.kubernetes.core.v1 import ConfigMap, LimitRange
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta, OwnerReference
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
@@ -34,13 +35,7 @@ GROUP = "trainer.kubeflow.org"
 
 def job(**reference: Any) -> TrainJob:
     """Without defaults, as a client sends it; an API server would fill in the defaults."""
-    return msgspec.convert(
-        {
-            "metadata": {"name": "j", "namespace": "team", "uid": "u"},
-            "spec": {"runtimeRef": {"name": "r", **reference}},
-        },
-        TrainJob,
-    )
+    return builders.train_job(namespace="team", runtimeRef={"name": "r", **reference})
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from tests import builders
+from tests.builders import condition
 from trainwright.api.conditions import find
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
@@ -29,10 +31,6 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 """The time of day when the clock says 0."""
 BEGIN = 100_000.0
 """The clock when a manager looks first: it counts since the machine was started, not since the manager was."""
-
-
-def condition(kind: str) -> dict[str, str]:
-    return {"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": T}
 
 
 STATES: dict[str, dict[str, Any]] = {
@@ -283,20 +281,8 @@ async def test_a_job_that_never_reports_is_not_blamed_by_a_limit_for_all_jobs() 
 
 
 def pod(rank: int, *, ended: float | None = None, attempt: int = 0) -> dict[str, Any]:
-    finished = None if ended is None else format_time(DAY + timedelta(seconds=ended))
-    state = {"running": {}} if ended is None else {"terminated": {"exitCode": 0, "finishedAt": finished}}
-    labels = {
-        "jobset.sigs.k8s.io/replicatedjob-name": "node",
-        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
-        "batch.kubernetes.io/job-completion-index": str(rank),
-    }
-    return {
-        "metadata": {"name": f"j-node-0-{rank}-{attempt}", "namespace": "n", "labels": labels},
-        "status": {
-            "phase": "Running" if ended is None else "Succeeded",
-            "containerStatuses": [{"name": "node", "state": state}],
-        },
-    }
+    state = None if ended is None else builders.ended(at=DAY + timedelta(seconds=ended))
+    return builders.pod(rank, state, name=f"j-node-0-{rank}-{attempt}", attempt=attempt)
 
 
 async def test_a_rank_that_ends_while_others_go_on_is_named() -> None:

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a job counts as stalled, on a clock of the test (progress P-91, P-92, scenario 70)."""
 
-from typing import Any
-
-import msgspec
 import pytest
 
+from tests.builders import condition, counts, progress, train_job
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.stall import StallClock, is_running, problems, stall_after, stall_of
 
@@ -23,22 +21,14 @@ def job(
     annotations: dict[str, str] | None = None,
     conditions: tuple[str, ...] = (),
 ) -> TrainJob:
-    status: dict[str, Any] = {
-        "jobsStatus": [{"name": "node", "active": 1, "ready": ready, "succeeded": 0, "failed": 0, "suspended": 0}],
-        "conditions": [
-            {"type": one, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-            for one in conditions
-        ],
-    }
-    if reported:
-        metrics = [{"name": "current_step", "value": step}] if step else []
-        status["trainerStatus"] = {"lastUpdatedTime": reported, "progressPercentage": percent, "metrics": metrics}
-    document = {
-        "metadata": {"name": "j", "annotations": annotations or {}},
-        "spec": {"runtimeRef": {"name": "r"}, "suspend": suspend},
-        "status": status,
-    }
-    return msgspec.convert(document, TrainJob)
+    told = progress(at=reported, metrics={"current_step": step} if step else {}, progressPercentage=percent)
+    return train_job(
+        annotations=annotations,
+        suspend=suspend,
+        jobs=[counts(active=1, ready=ready)],
+        conditions=[condition(one) for one in conditions],
+        progress=told if reported else None,
+    )
 
 
 def told(*seen: tuple[float, TrainJob]) -> tuple[str, float]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.builders import START, condition, moment, train_job
 from trainwright.api.messages import CONDITION_LIMIT
 from trainwright.api.trainer.v1alpha1 import RuntimePatch, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.standing import is_finished
@@ -14,7 +15,7 @@ from trainwright.controller.trainer.job.findings import Finding
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 from trainwright.controller.trainer.job.status import status_patch, wanted_status, with_kept_success
 
-BEFORE = "2026-01-01T00:00:00Z"
+BEFORE = moment(START)
 NOW = "2026-06-01T12:00:00Z"
 
 
@@ -22,16 +23,8 @@ def now() -> dt.datetime:
     return dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
 
 
-def condition(kind: str, status: str = "True", **more: Any) -> dict[str, Any]:
-    return {"type": kind, "status": status, "reason": "R", "message": "m", "lastTransitionTime": BEFORE, **more}
-
-
 def job(*, suspend: bool | None = None, **status: Any) -> TrainJob:
-    document: dict[str, Any] = {
-        "metadata": {"name": "j", "namespace": "n", "generation": 7, "resourceVersion": "5"},
-        "spec": {"runtimeRef": {"name": "r"}, "suspend": suspend},
-    }
-    return msgspec.convert({**document, "status": status or None}, TrainJob)
+    return train_job(version="5", meta={"generation": 7}, suspend=suspend, status=status or None)
 
 
 def conditions(status: TrainJobStatus) -> list[tuple[str, str, str, str]]:

@@ -5,10 +5,10 @@
 import json
 from typing import Any, cast
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.builders import train_job
 from tests.reports import path_of, progress
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
@@ -133,8 +133,7 @@ class Bench:
 
 
 def job(name: str, *, uid: str = "") -> TrainJob:
-    metadata = {"name": name, "namespace": SPACE, "uid": uid or f"uid-of-{name}"}
-    return msgspec.convert({"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
+    return train_job(name, SPACE, uid=uid or f"uid-of-{name}")
 
 
 @pytest.fixture

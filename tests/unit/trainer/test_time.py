@@ -101,7 +101,7 @@ def test_a_deleted_snapshot_is_taken_at_once_and_written_after_a_second(running:
     running.advance(20)
     gone, made = snapshots
     assert (gone.type, made.type, made.seconds) == ("DELETED", "ADDED", 11.0)
-    assert "image: i\n" in made.object["data"]["runtime"]
+    assert "image: example.com/none\n" in made.object["data"]["runtime"]
 
 
 # ---------------------------------------------------------------------- refusals

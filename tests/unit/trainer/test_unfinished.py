@@ -5,6 +5,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+from tests import builders
+from tests.builders import condition
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import Key
@@ -42,12 +44,6 @@ class Watched:
     async def wait_synced(self) -> None: ...
 
 
-def finished(name: str, condition: str) -> TrainJob:
-    job = train_job(metadata={"name": name})
-    job.status = SimpleNamespace(conditions=[SimpleNamespace(type=condition, status="True")])  # type: ignore[assignment]
-    return job
-
-
 def woken(jobs: list[TrainJob]) -> dict[Key, float]:
     informer: Any = Watched()
     cache: Any = SimpleNamespace(list=lambda _: jobs)
@@ -66,7 +62,13 @@ def woken(jobs: list[TrainJob]) -> dict[Key, float]:
 def test_unfinished_jobs_follow_each_other() -> None:
     running = [train_job(metadata={"name": name}) for name in ("c", "a")]
     suspended = train_job(metadata={"name": "b"}, suspend=True)
-    found = woken([*running, suspended, finished("done", "Complete"), finished("lost", "Failed")])
+    found = woken(
+        [
+            *running,
+            suspended,
+            *(builders.train_job(f"over-{kind}", conditions=[condition(kind)]) for kind in ("Complete", "Failed")),
+        ]
+    )
     assert found == {Key("team", "a"): 0.0, Key("team", "b"): 0.05, Key("team", "c"): 0.1}
 
 

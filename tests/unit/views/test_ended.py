@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import msgspec
 
+from tests.builders import condition, train_job
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
-from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local import managing
 from trainwright.controller.dashboard.details import row_of
@@ -22,20 +22,9 @@ GENERAL = "jobset failed due to one or more job failures (first failed job: j-no
 
 
 def job(name: str = "j", *, failed: bool = True, ago: float = 300) -> TrainJob:
-    time = format_time(NOW - timedelta(seconds=ago))
-    condition = {
-        "type": "Failed" if failed else "Complete",
-        "status": "True",
-        "reason": "FailedJobs",
-        "message": GENERAL,
-        "lastTransitionTime": time,
-    }
-    document = {
-        "metadata": {"name": name, "namespace": "n", "uid": f"uid-{name}", "creationTimestamp": time},
-        "spec": {"runtimeRef": {"name": "r"}},
-        "status": {"conditions": [condition]},
-    }
-    return msgspec.convert(document, TrainJob)
+    time = NOW - timedelta(seconds=ago)
+    end = condition("Failed" if failed else "Complete", reason="FailedJobs", message=GENERAL, at=time)
+    return train_job(name, uid=f"uid-{name}", created=time, conditions=[end])
 
 
 def record(name: str = "j", *, owner: str = "") -> Document:

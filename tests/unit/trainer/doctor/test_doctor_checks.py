@@ -23,7 +23,7 @@ from trainwright.plugins.contract import OFFLINE
 from trainwright.plugins.testing import train_job
 
 NOW = dt.datetime(2026, 6, 1, 12, 0, tzinfo=dt.UTC)
-JOBSET = ROOT / "controller" / "local" / "workloads" / "jobset" / "jobsets.crd.json"
+JOBSET = ROOT / "controller" / "local" / "controllers" / "jobsets.crd.json"
 NEVER = {"restartPolicy": "Never"}
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.builders import START, condition, train_job
 from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.objects import Document
 from trainwright.api.times import Now
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.job.findings import Finding, with_finding
@@ -18,7 +20,7 @@ from trainwright.controller.trainer.why import Explanation
 from trainwright.controller.trainer.why.waiting import condition_of, told
 from trainwright.plugins.contract import Cause, Severity
 
-NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+NOW = START
 LATER = NOW + dt.timedelta(minutes=1)
 
 
@@ -30,14 +32,8 @@ def with_cause(conditions: Sequence[Condition], cause: Cause | None, now: Now) -
     return with_finding(conditions, Finding(frozenset(EXPLAINING), condition_of(cause)), now)
 
 
-def job(*conditions: dict[str, Any]) -> TrainJob:
-    document = {"metadata": {"name": "j"}, "spec": {"runtimeRef": {"name": "r"}}, "status": {"conditions": conditions}}
-    return msgspec.convert(document, TrainJob)
-
-
-def condition(kind: str, reason: str = "R") -> dict[str, Any]:
-    time = "2026-01-01T00:00:00Z"
-    return {"type": kind, "status": "True", "reason": reason, "message": "m", "lastTransitionTime": time}
+def job(*conditions: Document, **spec: Any) -> TrainJob:
+    return train_job(conditions=conditions, **spec)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +71,12 @@ def test_the_time_is_that_of_the_cause() -> None:
 
 
 def test_an_end_removes_it_and_other_conditions_come_first() -> None:
-    waiting = job(condition("Waiting", "NoFreeNode"))
-    ended = msgspec.convert({"conditions": [condition("Waiting", "NoFreeNode"), condition("Complete")]}, TrainJobStatus)
+    waiting = job(condition("Waiting", reason="NoFreeNode"))
+    ended = msgspec.convert(
+        {"conditions": [condition("Waiting", reason="NoFreeNode"), condition("Complete")]}, TrainJobStatus
+    )
     status = wanted_status(waiting, ended, None, settled=True, now=lambda: NOW)
     assert [one.type for one in status.conditions or ()] == ["Complete"]
-    suspended = job(condition("Waiting", "QueueFull"))
-    assert suspended.spec is not None
-    suspended.spec.suspend = True
+    suspended = job(condition("Waiting", reason="QueueFull"), suspend=True)
     status = wanted_status(suspended, None, None, settled=True, now=lambda: NOW)
     assert [one.type for one in status.conditions or ()] == ["Suspended", "Waiting"]

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.builders import condition, train_job
+from tests.builders import jobset as made_jobset
 from tests.unit.trainer.recovery.test_recovery_causes import PEER, disrupted, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.claims import makes_claims
@@ -40,6 +42,7 @@ from trainwright.controller.trainer.recovery.verdict import (
     summary_of,
     text_of,
 )
+from trainwright.plugins.testing import replicated_job
 
 RETRIES = Declaration(mode="gang", retries=2)
 START = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
@@ -73,10 +76,8 @@ class Life:
 
     @property
     def job(self) -> TrainJob:
-        status: dict[str, Any] = {"trainerStatus": self.report(self.step)} if self.step is not None else {}
-        spec = {"runtimeRef": {"name": "r"}, "suspend": self.suspended}
-        about = {"name": "j", "namespace": "n", "uid": "job"}
-        return msgspec.convert({"metadata": about, "spec": spec, "status": status}, TrainJob)
+        progress = self.report(self.step) if self.step is not None else None
+        return train_job(uid="job", suspend=self.suspended, progress=progress)
 
     def report(self, step: int) -> dict[str, Any]:
         at = {"lastUpdatedTime": f"2026-11-25T{self.reported_at}Z"} if self.reported_at else {}
@@ -90,28 +91,18 @@ class Life:
 
     @property
     def jobset(self) -> JobSet:
-        marks = {"annotations": {"trainwright.dev/attempt-base": str(self.base)}} if self.base else {}
-        template = {"metadata": marks, "spec": {"containers": []}}
-        failed = {"type": "Failed", "status": "True", "reason": self.failed, "message": ""}
+        node = replicated_job(completions=2)
+        if self.base:
+            marks = {"annotations": {"trainwright.dev/attempt-base": str(self.base)}}
+            node["template"]["spec"]["template"]["metadata"] = marks
         policies = [] if self.replaceable else [{"templates": [{"metadata": {"name": "state"}, "spec": {}}]}]
-        when = {"lastTransitionTime": self.failed_at.strftime("%Y-%m-%dT%H:%M:%SZ")} if self.failed else {}
-        return msgspec.convert(
-            {
-                "metadata": {"name": "j", "namespace": "n", "uid": self.uid},
-                "spec": {
-                    "suspend": self.suspended or self.is_held,
-                    "replicatedJobs": [
-                        {"name": "node", "template": {"spec": {"completions": 2, "template": template}}}
-                    ],
-                    "volumeClaimPolicies": policies,
-                },
-                "status": {
-                    "restarts": self.restarts,
-                    "restartsCountTowardsMax": self.counted,
-                    "conditions": [{**failed, **when}] if self.failed else [],
-                },
-            },
-            JobSet,
+        return made_jobset(
+            node,
+            uid=self.uid,
+            suspend=self.suspended or self.is_held,
+            volumeClaimPolicies=policies,
+            conditions=[condition("Failed", reason=self.failed, at=self.failed_at)] if self.failed else [],
+            status={"restarts": self.restarts, "restartsCountTowardsMax": self.counted},
         )
 
     def look(self) -> Progression:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.builders import jobset as made_jobset
 from tests.unit.trainer.recovery.test_attempts import START, Life
 from tests.unit.trainer.recovery.test_recovery_causes import disrupted, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -14,6 +15,7 @@ from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.recovery.attempts import leave_node
 from trainwright.controller.trainer.recovery.nodes import MOST_AVOIDED, still_avoided, why_not
+from trainwright.plugins.testing import replicated_job
 
 AVOIDS = Declaration(mode="gang", retries=9, avoids_nodes=True)
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
@@ -28,10 +30,9 @@ NODES = [node(f"gpu-{number}") for number in range(30)]
 
 
 def jobset(pods: int = 2, **pod_template: Any) -> JobSet:
-    spec = {"parallelism": pods, "template": {"spec": {"containers": []}, **pod_template}}
-    return msgspec.convert(
-        {"metadata": {"name": "j"}, "spec": {"replicatedJobs": [{"name": "node", "template": {"spec": spec}}]}}, JobSet
-    )
+    node = replicated_job(parallelism=pods)
+    node["template"]["spec"]["template"] |= pod_template
+    return made_jobset(node)
 
 
 class Spread(Life):

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests import builders
+from tests.builders import ended
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.first import failures_by_attempt
@@ -38,26 +40,15 @@ def pod(
     status: Mapping[str, Any] = MappingProxyType({}),
 ) -> Document:
     """A pod as the cache keeps it; with a code, its container has ended."""
-    metadata: dict[str, Any] = {
-        "name": f"j-node-0-{rank}",
-        "uid": f"uid-{rank}",
-        "labels": {
-            "jobset.sigs.k8s.io/replicatedjob-name": "node",
-            "jobset.sigs.k8s.io/restart-attempt": "0",
-            "batch.kubernetes.io/job-completion-index": str(rank),
-        },
-    }
-    if deleted:
-        metadata |= {"deletionTimestamp": f"2026-11-25T{deleted}Z", "deletionGracePeriodSeconds": 0}
-    found: dict[str, Any] = {"phase": "Running", **status}
-    if code is not None:
-        end = {"exitCode": code, "reason": reason, "message": message, "finishedAt": f"2026-11-25T{at}Z"}
-        found |= {"phase": "Failed", "containerStatuses": [{"name": "node", "state": {"terminated": end}}]}
-    return {
-        "metadata": metadata,
-        "spec": {"nodeName": node, "memoryLimited": ["node"] if limited else []},
-        "status": found,
-    }
+    how = {"reason": reason, **({"message": message} if message else {})}
+    over = [] if code is None else [{"name": "node", "state": ended(code, at=f"2026-11-25T{at}Z", **how)}]
+    found = builders.pod(rank, jobset_uid="", nodeName=node, containers=over, meta=_deleted(deleted), status=status)
+    found["spec"]["memoryLimited"] = ["node"] if limited else []
+    return found
+
+
+def _deleted(at: str) -> Document:
+    return {"deletionTimestamp": f"2026-11-25T{at}Z", "deletionGracePeriodSeconds": 0} if at else {}
 
 
 def disrupted(reason: str, at: str = "09:59:59") -> dict[str, Any]:
