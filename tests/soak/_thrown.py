@@ -21,7 +21,7 @@ from trainwright.controller.local.node.pod import PodWorker
 from trainwright.controller.runtime.errors import ConnectionLost, ServerError
 
 PACKAGE = "trainwright.controller.local.node"
-ELSEWHERE = ("guard", "launcher", "spawner")
+ELSEWHERE = ("guard", "launcher", "lowlevel", "spawner")
 """Programs of their own."""
 FAULT = "boundaries/fault"
 """Annotation of a pod: the number of the call that raises."""

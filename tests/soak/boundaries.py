@@ -46,7 +46,7 @@ from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.pod import PodWorker
 from trainwright.controller.local.node.ports import free_port
-from trainwright.controller.local.node.process.processes import MARKER
+from trainwright.controller.local.node.process.lowlevel import MARKER
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime import Client, Manager, NotFound
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually, is_empty

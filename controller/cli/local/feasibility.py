@@ -132,7 +132,7 @@ def environments_of(objects: Sequence[Document], images: Images) -> list[Environ
 
 
 def ask(job: Document, objects: Sequence[Document], asked: Mapping[str, str], manager: str) -> None:
-    """Ask the local node for something for the containers of the trainer; see `node/document/asked.py`.
+    """Ask the local node for something for the containers of the trainer; see `NodeAnnotations`.
 
     `asked` has values by the prefix of the annotation. What this manager of patches has asked for before is forgotten.
     """

@@ -33,17 +33,13 @@ from trainwright.controller.local.node.probes import (
     go_duration,
     shortened,
 )
-from trainwright.controller.local.node.process.supervision import ContainerProcess, Exit, Order, ProgramStartError
+from trainwright.controller.local.node.process.supervision import ContainerProcess, Exit, ProcessSpec, ProgramStartError
 from trainwright.controller.local.node.sessions import Attachment, Input, ProcessSession, open_session
 from trainwright.controller.local.node.status import EPOCH, ContainerState, Running, Terminated, Waiting
 from trainwright.controller.local.podaccess import UnavailableError
 from trainwright.controller.runtime import TaskScope, together
 
 log = logging.getLogger(__name__)
-
-# ---------------------------------------------------------------------- backoff
-#
-# How long a container that ended waits for its next run: not at all, then 10 s, doubling to 5 min.
 
 FIRST_SECONDS = 10.0
 LONGEST_SECONDS = 300.0
@@ -52,7 +48,7 @@ FORGET_SECONDS = 2 * LONGEST_SECONDS
 
 
 class CrashBackoff:
-    """The delays of one container. Times are seconds of any clock."""
+    """How long a container that ended waits for its next run: not at all, then 10 s, doubling to 5 min."""
 
     def __init__(self) -> None:
         self._delay = 0.0
@@ -70,57 +66,22 @@ class CrashBackoff:
         self._restarted = now
 
 
-# ---------------------------------------------------------------------- host
-#
-# What the runs of a container need from their pod and their node.
-
-
-class Host(Protocol):
-    """What a runner needs from its pod and its node."""
+class _Host(Protocol):
+    """What a runner needs from its pod and its node: see `PodWorker`."""
 
     @property
-    def pod(self) -> Document:
-        """The pod as it is now."""
-        ...
-
-    def goes_on_without(self, container: str) -> bool:
-        """Whether another container of the pod runs, or is yet to run."""
-        ...
-
-    def changed(self) -> None:
-        """The state of a container has changed: report it."""
-        ...
-
-    def event(self, kind: str, reason: str, note: str) -> None:
-        """Record an event about the pod; `kind` is Normal or Warning."""
-        ...
-
-    async def plan(self, container: Document, places: Places) -> Plan:
-        """What to run. Raises ConfigError, SourceUnavailableError, CreateError, OSError."""
-        ...
-
+    def pod(self) -> Document: ...
+    def goes_on_without(self, container: str) -> bool: ...
+    def changed(self) -> None: ...
+    def event(self, kind: str, reason: str, note: str) -> None: ...
+    async def plan(self, container: Document, places: Places) -> Plan: ...
     async def start(
-        self, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
-    ) -> ContainerProcess:
-        """Start a process, beside that of `join` if it is given. Raises StartError, OSError."""
-        ...
+        self, spec: ProcessSpec, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+    ) -> ContainerProcess: ...
+    async def source_change(self) -> None: ...
+    def dial(self) -> Dial: ...
+    def moved(self) -> Mapping[int, int]: ...
 
-    async def source_change(self) -> None:
-        """Wait until a ConfigMap or Secret of the namespace changes."""
-        ...
-
-    def dial(self) -> Dial:
-        """What connects to ports of the pod."""
-        ...
-
-    def moved(self) -> Mapping[int, int]:
-        """The ports of the pod that differ from what it declares: the real one by declared one."""
-        ...
-
-
-# ---------------------------------------------------------------------- runs
-#
-# The runs of one container: planned, started, waited for, and started again as its restart policy says.
 
 RETRY_SECONDS = 10.0
 """Time until a container that cannot be configured is tried again, if nothing that it refers to changes before."""
@@ -137,7 +98,7 @@ class ContainerRunner:
     """One container. `run` returns when it will not run again; `stop` ends its process."""
 
     def __init__(
-        self, container: Document, state: ContainerState, folders: Folders, host: Host, tasks: TaskScope, now: Now
+        self, container: Document, state: ContainerState, folders: Folders, host: _Host, tasks: TaskScope, now: Now
     ) -> None:
         self.container = container
         self.name: str = container["name"]
@@ -189,8 +150,8 @@ class ContainerRunner:
         plan = await self._plan()
         self.plan = plan
         self.state.image_id = plan.image_id
-        if plan.replaced and self.state.restarts == 0:
-            pairs = ", ".join(f"{old} -> {new}" for old, new in plan.replaced.items())
+        if plan.rewriter is not None and plan.rewriter.replaced and self.state.restarts == 0:
+            pairs = ", ".join(f"{old} -> {new}" for old, new in plan.rewriter.replaced.items())
             log.info("container %s of %s: replaced %s", self.name, describe(self._host.pod), pairs)
         for warning in plan.warnings if self.state.restarts == 0 else ():
             self._host.event("Warning", "MountPathExists", warning)
@@ -217,7 +178,7 @@ class ContainerRunner:
                     self._host.event("Warning", "Failed", f"Error: {error}")
                     self._host.changed()
                 said = str(error)
-            await _first(self._host.source_change(), asyncio.sleep(RETRY_SECONDS))
+            await _first(self._host.source_change, lambda: asyncio.sleep(RETRY_SECONDS))
 
     async def _start(self, plan: Plan) -> ContainerProcess | Exception:
         # A task of its own: a cancellation must not lose a process that is just being started.
@@ -227,7 +188,7 @@ class ContainerRunner:
     async def _attempt(self, plan: Plan) -> ContainerProcess | Exception:
         """The process, or why there is none: an exception would end the tasks of the other containers."""
         given = Input() if self.container.get("stdin") else None
-        order = Order(
+        spec = ProcessSpec(
             command=plan.command,
             environment=plan.environment,
             folder=plan.folder,
@@ -238,7 +199,7 @@ class ContainerRunner:
         try:
             await asyncio.to_thread(self._make_folders)
             record = self.folders.container / "process.json"
-            started = await self._host.start(order, plan, record, self._tasks, join=None)
+            started = await self._host.start(spec, plan, record, self._tasks, join=None)
         except (ProgramStartError, OSError) as error:
             if given is not None:
                 given.end()
@@ -274,7 +235,7 @@ class ContainerRunner:
             self.started.set()
             return
         async with TaskScope(f"attend:{self.name}") as tasks:
-            ended = tasks.start("attend/end", _awaited(process.wait()))
+            ended = tasks.start("attend/end", _awaited(process.wait))
             judged = tasks.start("attend/probes", self._judged())
             await asyncio.wait({ended, judged}, return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
@@ -312,11 +273,11 @@ class ContainerRunner:
             self._stopped = process, self._now()
         hook = self._hook("preStop")
         if hook:
-            await _first(self._pre_stop(hook), process.wait(), until())
+            await _first(lambda: self._pre_stop(hook), process.wait, until)
         if not process.ended:
             process.terminate()
             least = LEAST_SECONDS if hook else 0.0
-            await _first(process.wait(), together("end", _awaited(until()), asyncio.sleep(least)))
+            await _first(process.wait, lambda: together("end", _awaited(until), asyncio.sleep(least)))
         process.kill()
         await process.wait()
 
@@ -331,9 +292,8 @@ class ContainerRunner:
 
     async def _execute(self, command: Sequence[str]) -> tuple[int, bytes]:
         """Run a command to its end, for hooks and probes."""
-        text = self.plan.text if self.plan is not None else str
         # A task of its own: a cancellation must not lose a process that is just being started.
-        opening = self._tasks.start(f"exec:{self.name}", self._opened_or_why([text(word) for word in command]))
+        opening = self._tasks.start(f"exec:{self.name}", self._opened_or_why(command))
         try:
             opened = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -391,21 +351,19 @@ class ContainerRunner:
         return await Attachment.to(process, log, self._input if stdin else None, once=once)
 
     async def _open(self, plan: Plan, command: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
-        if plan.rewriter is not None:
-            command = plan.rewriter.texts(command)
         self._opened += 1
         record = self.folders.container / f"exec-{self._opened}.json"
 
         async def start(stdio: tuple[int, int, int], terminal: bool) -> ContainerProcess:
-            order = Order(
-                command=command,
+            spec = ProcessSpec(
+                command=plan.rewritten(command),
                 environment=plan.environment | ({"TERM": "xterm"} if terminal else {}),
                 folder=plan.folder,
                 log=os.devnull,
                 stdio=stdio,
                 terminal=terminal,
             )
-            return await self._host.start(order, plan, record, self._tasks, join=self.process)
+            return await self._host.start(spec, plan, record, self._tasks, join=self.process)
 
         try:
             return await open_session(start, stdin=stdin, tty=tty)
@@ -500,15 +458,15 @@ class ContainerRunner:
         self.state.settle()
 
 
-async def _first(*work: Awaitable[Any]) -> None:
+async def _first(*work: Callable[[], Awaitable[Any]]) -> None:
     """Wait for the first of several, and cancel the rest."""
     async with TaskScope("first") as tasks:
         started = [tasks.start(f"first/{index}", _awaited(one)) for index, one in enumerate(work)]
         await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _awaited(one: Awaitable[Any]) -> None:
-    await one
+async def _awaited(work: Callable[[], Awaitable[Any]]) -> None:
+    await work()
 
 
 async def _closed(opening: "asyncio.Task[ProcessSession | UnavailableError]") -> None:

@@ -16,14 +16,13 @@ from trainwright.api.objects import (
     labels_of,
     name_of,
     namespace_of,
+    spec_of,
+    status_of,
     uid_of,
 )
 from trainwright.api.quantity import Quantity
 
-# ---------------------------------------------------------------------- expansion
-#
 # References to variables in values, commands and arguments: `$(NAME)`; `$$` stands for `$`.
-#
 # https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
@@ -42,8 +41,6 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 # ---------------------------------------------------------------------- pods
-#
-# Reading pods, which are documents here. Nothing changes an object.
 
 GRACE_SECONDS = 30
 """The API server's default of terminationGracePeriodSeconds."""
@@ -61,18 +58,6 @@ class Containers(NamedTuple):
     init: list[Document]
     """All init containers, sidecars among them."""
     main: list[Document]
-
-
-def spec_of(pod: Document) -> Document:
-    """`spec`, never None."""
-    spec: Document = pod.get("spec") or {}
-    return spec
-
-
-def status_of(pod: Document) -> Document:
-    """`status`, never None."""
-    status: Document = pod.get("status") or {}
-    return status
 
 
 def phase_of(pod: Document) -> str:
@@ -191,9 +176,7 @@ def _matches(condition: Mapping[str, Any], code: int) -> bool:
     return code in values if condition.get("operator") == "In" else code not in values
 
 
-# ---------------------------------------------------------------------- fields
-#
-# Fields of a pod as text, for `fieldRef` and `resourceFieldRef` of variables and volumes (the downward API).
+# ---------------------------------------------------------------------- fields (the downward API)
 
 HOST_IP = "127.0.0.1"
 """The address of the node and of all its pods."""
@@ -254,12 +237,10 @@ def resource_value(
     return str(-(-Quantity.parse(amount).nanos // divisor.nanos))
 
 
-# ---------------------------------------------------------------------- environment
+# ---------------------------------------------------------------------- variables
 #
-# The environment of a container: what its document says, from `envFrom`, `valueFrom` and `value`.
-#
-# Pure, apart from `Lookup`, which reads ConfigMaps and Secrets. Order and texts are those of the kubelet: `envFrom`
-# first, then `env` in its order; a `value` may refer to what was set before it.
+# Order and texts are those of the kubelet: `envFrom` first, then `env` in its order; a `value` may refer to what was
+# set before it.
 
 
 class ConfigError(Exception):
@@ -274,20 +255,48 @@ class SourceUnavailableError(Exception):
     """An object cannot be read now, for example because the API server does not answer. Try again."""
 
 
-class Lookup(Protocol):
-    """Reads objects of the namespace of the pod. None: it does not exist. Raises SourceUnavailableError."""
+class VolumeError(Exception):
+    """The volume cannot be set up yet. The message says why."""
+
+
+class Token(NamedTuple):
+    """A token of a service account."""
+
+    text: str
+    renew_after: float
+    """Seconds of its life until it should be renewed."""
+
+
+class Sources(Protocol):
+    """What pods refer to, and what they belong to. Raises SourceUnavailableError."""
 
     async def config_map(self, namespace: str, name: str) -> Document | None:
-        """One ConfigMap."""
+        """One ConfigMap; None: it does not exist."""
         ...
 
     async def secret(self, namespace: str, name: str) -> Document | None:
-        """One Secret."""
+        """One Secret; None: it does not exist."""
+        ...
+
+    async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
+        """A token of the pod's service account, bound to the pod. Raises VolumeError."""
+        ...
+
+    async def claim_folder(self, namespace: str, claim: str) -> str:
+        """The folder of a bound PersistentVolumeClaim. Raises VolumeError."""
+        ...
+
+    async def job_set(self, pod: Document) -> Document | None:
+        """The JobSet of a pod; None if it has none."""
+        ...
+
+    def allocatable(self) -> Mapping[str, str]:
+        """What the node has to give to pods."""
         ...
 
 
 async def variables_of(
-    pod: Document, container: Document, lookup: Lookup, *, service: Mapping[str, str], allocatable: Mapping[str, str]
+    pod: Document, container: Document, sources: Sources, *, service: Mapping[str, str]
 ) -> dict[str, str]:
     """The variables that the document sets, in their order.
 
@@ -296,14 +305,14 @@ async def variables_of(
     """
     found: dict[str, str] = {}
     for source in container.get("envFrom") or ():
-        data = await _all_of(source, namespace_of(pod), lookup)
+        data = await _all_of(source, namespace_of(pod), sources)
         prefix = source.get("prefix") or ""
         found.update({prefix + key: value for key, value in sorted(data.items()) if _is_name(prefix + key)})
     for entry in container.get("env") or ():
         name = entry["name"]
         reference = entry.get("valueFrom")
         if reference:
-            value = await _value_from(reference, pod, container, lookup, allocatable)
+            value = await _value_from(reference, pod, container, sources)
             if value is not None:
                 found[name] = value
         else:
@@ -311,54 +320,51 @@ async def variables_of(
     return found
 
 
-async def _value_from(
-    reference: Document, pod: Document, container: Document, lookup: Lookup, allocatable: Mapping[str, str]
-) -> str | None:
+async def _value_from(reference: Document, pod: Document, container: Document, sources: Sources) -> str | None:
     """The value of one reference; None for a missing one that is optional."""
     try:
         if field := reference.get("fieldRef"):
             return field_value(pod, field.get("fieldPath", ""))
         if resource := reference.get("resourceFieldRef"):
-            return resource_value(pod, resource, container, allocatable)
+            return resource_value(pod, resource, container, sources.allocatable())
     except FieldReferenceError as error:
         raise ConfigError(str(error)) from None
-    namespace = namespace_of(pod)
-    if key := reference.get("configMapKeyRef"):
-        value = _entry(await lookup.config_map(namespace, key["name"]), "ConfigMap", namespace, key)
-        return None if value is None else str(value)
-    if key := reference.get("secretKeyRef"):
-        value = _entry(await lookup.secret(namespace, key["name"]), "Secret", namespace, key)
-        return None if value is None else _text(value)
+    for kind in ("configMap", "secret"):
+        if key := reference.get(f"{kind}KeyRef"):
+            data = await data_of(kind, namespace_of(pod), key["name"], sources)
+            if data is None:
+                _missing(key, f'{kind.lower()} "{key["name"]}" not found')
+            elif key["key"] not in data:
+                shown = f"{kind[0].upper()}{kind[1:]} {namespace_of(pod)}/{key['name']}"
+                _missing(key, f"couldn't find key {key['key']} in {shown}")
+            else:
+                return _text(data[key["key"]])
+            return None
     raise ConfigError(f"unsupported source of a variable: {', '.join(reference) or 'none'}")
 
 
-def _entry(found: Document | None, kind: str, namespace: str, reference: Document) -> Any:
-    """The value of a key as it is stored; None for a missing one that is optional."""
-    name, key = reference["name"], reference["key"]
+async def data_of(
+    kind: str, namespace: str, name: str, sources: Sources, *, binary: bool = False
+) -> dict[str, bytes] | None:
+    """The entries of a `configMap` or `secret`; None if it does not exist. `binary`: also those of `binaryData`."""
+    found = await (sources.secret if kind == "secret" else sources.config_map)(namespace, name)
     if found is None:
-        _missing(reference, f'{kind.lower()} "{name}" not found')
         return None
-    data = found.get("data") or {}
-    if key not in data:
-        _missing(reference, f"couldn't find key {key} in {kind} {namespace}/{name}")
-        return None
-    return data[key]
+    if kind == "secret":
+        return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
+    data = {key: str(value).encode("utf-8", "surrogateescape") for key, value in (found.get("data") or {}).items()}
+    more = (found.get("binaryData") or {}) if binary else {}
+    return data | {key: base64.b64decode(value) for key, value in more.items()}
 
 
-async def _all_of(source: Document, namespace: str, lookup: Lookup) -> dict[str, str]:
+async def _all_of(source: Document, namespace: str, sources: Sources) -> dict[str, str]:
     """All entries of one `envFrom` source."""
-    if reference := source.get("configMapRef"):
-        found = await lookup.config_map(namespace, reference["name"])
-        if found is None:
-            _missing(reference, f'configmap "{reference["name"]}" not found')
-            return {}
-        return {key: str(value) for key, value in (found.get("data") or {}).items()}
-    if reference := source.get("secretRef"):
-        found = await lookup.secret(namespace, reference["name"])
-        if found is None:
-            _missing(reference, f'secret "{reference["name"]}" not found')
-            return {}
-        return {key: _text(value) for key, value in (found.get("data") or {}).items()}
+    for kind in ("configMap", "secret"):
+        if reference := source.get(f"{kind}Ref"):
+            data = await data_of(kind, namespace, reference["name"], sources)
+            if data is None:
+                _missing(reference, f'{kind.lower()} "{reference["name"]}" not found')
+            return {key: _text(value) for key, value in (data or {}).items()}
     return {}
 
 
@@ -372,6 +378,6 @@ def _is_name(name: str) -> bool:
     return bool(name) and "=" not in name and "\0" not in name
 
 
-def _text(encoded: str) -> str:
-    """A value of a Secret as it reaches a process: bytes that are no UTF-8 survive as surrogates."""
-    return base64.b64decode(encoded).decode("utf-8", "surrogateescape")
+def _text(value: bytes) -> str:
+    """A value as it reaches a process: bytes that are no UTF-8 survive as surrogates."""
+    return value.decode("utf-8", "surrogateescape")

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.api import times
-from trainwright.api.objects import Document, controller_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, controller_of, name_of, namespace_of, status_of, uid_of
 from trainwright.api.times import LOOK_SECONDS
-from trainwright.controller.local.node.document import status_of
 from trainwright.controller.local.node.files import read_end, remove
 from trainwright.controller.local.node.plan import Places
-from trainwright.controller.local.node.process import processes
+from trainwright.controller.local.node.process import lowlevel
 from trainwright.controller.local.node.process.supervision import KILLED
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.volumes import TEMPORARY, remove_temporary
@@ -26,17 +25,12 @@ from trainwright.controller.runtime import Client, Discovery, KubernetesError, N
 
 log = logging.getLogger(__name__)
 
-# ---------------------------------------------------------------------- ended
-#
-# The logs of pods that are gone, kept as long as what they belong to.
+# ---------------------------------------------------------------------- logs of pods that are gone
 #
 # Jobs and JobSets delete pods, and the words of a failure would go with them. So the node keeps the logs of a pod until
 # the object at the top of its owners is deleted: of a training that is its TrainJob, which this package does not know.
-# A pod without an owner takes its logs along.
-#
-# The folder of a pod's logs holds a file `pod.json`: the owner, and the pod as it was last. `ended_pods` reads these
-# files; it needs neither the node nor the API server. The lines themselves are read through the API server, as those of
-# any pod, or from the files.
+# A pod without an owner takes its logs along. The folder of a pod's logs holds a file `pod.json`: the owner, and the
+# pod as it was last.
 
 RECORD = "pod.json"
 FREE_BYTES = 512 << 20
@@ -266,8 +260,6 @@ def _oldest(missing: int, pods: Sequence[EndedPod]) -> Iterator[EndedPod]:
 
 
 # ---------------------------------------------------------------------- folders
-#
-# The folders of a node: made at its start, removed with a pod; and where the files of a container lie.
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +298,7 @@ def make_folders(settings: NodeSettings) -> None:
 
 
 def remove_pod(settings: NodeSettings, uid: str, pod: Document | None = None) -> None:
-    """Remove what a pod left: its folder, and its logs unless an owner keeps them; see `ended`. Blocks.
+    """Remove what a pod left: its folder, and its logs unless an owner keeps them. Blocks.
 
     `pod` is the pod as it was last, where that is known.
     """
@@ -320,13 +312,10 @@ def remove_pod(settings: NodeSettings, uid: str, pod: Document | None = None) ->
         log.exception("files of the pod with uid %s are left", uid)
 
 
-# ---------------------------------------------------------------------- recovery
-#
-# After a crash: processes that are left are killed, and their pods have failed.
+# ---------------------------------------------------------------------- after a crash
 #
 # A guard ends its program when the cluster dies, so usually nothing is left. If guards were killed too, the record of
-# each process names what may still run: number and start time, so that a reused number is left alone. What a process
-# started carries the name of its record in its environment.
+# each process names what may still run, and what a process started has the name of its record in its environment.
 
 _RECORD_BYTES = 64 * 1024
 REASON = "NodeLost"
@@ -338,7 +327,7 @@ def end_survivors(pods: Path) -> frozenset[str]:
 
     Returns the uids of the pods that had started.
     """
-    if left := processes.kill_marked(str(pods)):
+    if left := lowlevel.kill_marked(str(pods)):
         log.warning("processes %s of an earlier run of the cluster do not end", left)
     uids = frozenset(folder.name for folder in pods.iterdir() if folder.is_dir())
     for uid in uids:
@@ -346,7 +335,7 @@ def end_survivors(pods: Path) -> frozenset[str]:
     for record in pods.glob("*/containers/*/*.json"):
         try:
             written = json.loads(read_end(record, _RECORD_BYTES))
-            killed = processes.kill_group(int(written["pid"]), str(written["start_time"]))
+            killed = lowlevel.kill_group(int(written["pid"]), str(written["start_time"]))
         except (ValueError, KeyError, TypeError, OSError) as error:
             log.warning("%s is not a record of a process: %s", record, error)
         else:

@@ -12,25 +12,23 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from trainwright.api.objects import Document, uid_of
-from trainwright.controller.local.node.document import CreateError, hostname_of, shown_hostname_of, spec_of
+from trainwright.api.objects import Document, spec_of, uid_of
+from trainwright.controller.local.node.document import CreateError, Sources, hostname_of, shown_hostname_of
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.machine import Gpus, usable_cpus
 from trainwright.controller.local.node.networks import Dial, Networks, Streams
 from trainwright.controller.local.node.plan import LOCALHOST, Places, Plan, Workplace, make_plan
 from trainwright.controller.local.node.ports import REFUSED, Ports, names_of, peers_of
 from trainwright.controller.local.node.process import supervision
-from trainwright.controller.local.node.process.ends import Ends
-from trainwright.controller.local.node.process.supervision import LAUNCHER, ContainerProcess, Order, Spawner
+from trainwright.controller.local.node.process.ends import ExitOrderTracker
+from trainwright.controller.local.node.process.supervision import LAUNCHER, ContainerProcess, ProcessSpec, Spawner
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.node.volumes import Mount, ProjectionSources, Volumes
+from trainwright.controller.local.node.volumes import Mount, Volumes
 from trainwright.controller.runtime import TaskScope
 
-# ---------------------------------------------------------------------- isolation
-#
-# Mode A from the outside: what the launcher gets, and the probe that finds out whether it works on this machine.
+# ---------------------------------------------------------------------- mode A from the outside
 
 PROBE_SECONDS = 5.0
 NSSWITCH = "hosts: files dns\n"
@@ -136,8 +134,6 @@ def write_hosts(file: Path, text: str) -> None:
 
 def probe() -> str:
     """Run something in namespaces once. Returns why that does not work here; empty if it does."""
-    if sys.platform != "linux":
-        return f"namespaces need Linux, this is {sys.platform}"
     with tempfile.TemporaryDirectory(prefix="trainwright-probe-") as made:
         return _try_out(Path(made))
 
@@ -178,17 +174,7 @@ def _try_out(scratch: Path) -> str:
     return ""
 
 
-# ---------------------------------------------------------------------- hosting
-#
-# What the node offers to all its pods: sources, plans, processes, events.
-
-
-class NodeSources(ProjectionSources, Protocol):
-    """What pods refer to, and what they belong to."""
-
-    async def job_set(self, pod: Document) -> Document | None:
-        """The JobSet of a pod; None if it has none."""
-        ...
+# ---------------------------------------------------------------------- what pods get
 
 
 class Hosting:
@@ -197,7 +183,7 @@ class Hosting:
     def __init__(
         self,
         settings: NodeSettings,
-        sources: NodeSources,
+        sources: Sources,
         *,
         inherited: Mapping[str, str],
         service: Mapping[str, str],
@@ -220,7 +206,7 @@ class Hosting:
         self.networks: Networks | None = None
         """Those of the jobs; None if pods have that of the machine."""
         self.spawner = Spawner()
-        self.ends = Ends()
+        self.exits = ExitOrderTracker()
         # More at once than there are CPUs start none of them earlier, and hold up the event loop.
         self._starts = asyncio.Semaphore(usable_cpus())
         self.sources = sources
@@ -229,13 +215,11 @@ class Hosting:
         self._writing_hosts = threading.Lock()
         self._workplace = Workplace(
             images=settings.images,
-            lookup=sources,
+            sources=sources,
             inherited=inherited,
             service=service,
             rewrite=True,
-            allocatable=sources.allocatable,
             pods=pods,
-            job_set=sources.job_set,
             cluster=settings.folder,
         )
 
@@ -298,37 +282,46 @@ class Hosting:
         return await (await networks.of(pod)).dial(host, port, **how)
 
     async def start(
-        self, pod: Document, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+        self,
+        pod: Document,
+        spec: ProcessSpec,
+        plan: Plan,
+        record: Path,
+        tasks: TaskScope,
+        *,
+        join: ContainerProcess | None,
     ) -> ContainerProcess:
-        """Start a process, beside that of `join` if it is given. Raises StartError, OSError."""
+        """Start a process, beside that of `join` if it is given. Raises ProgramStartError, OSError."""
         if not self._workplace.rewrite:
             pid = join.pid if join is not None else 0
             network = (await self.networks.of(pod)).pid if self.networks is not None else 0
-            launcher = await asyncio.to_thread(self._launcher, pod, order, plan, record, pid, network)
-            order = replace(order, launcher=launcher)
+            launcher = await asyncio.to_thread(self._launcher, pod, spec, plan, record, pid, network)
+            spec = replace(spec, launcher=launcher)
         async with self._starts:
             return await supervision.start(
-                order,
+                spec,
                 record=record,
                 follow=tasks.start,
                 spawn=self.spawner.start,
                 # What runs beside a container says nothing about which one failed first.
-                ends=self.ends if join is None else None,
+                exits=self.exits if join is None else None,
             )
 
-    def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int, network: int) -> list[str]:
+    def _launcher(
+        self, pod: Document, spec: ProcessSpec, plan: Plan, record: Path, join: int, network: int
+    ) -> list[str]:
         scratch = self._scratch(record.parent)
         scratch.mkdir(exist_ok=True)
         if join:
             launch = Launch(
-                command=order.command, folder=order.folder, join=join, terminal=order.terminal, network=network
+                command=spec.command, folder=spec.folder, join=join, terminal=spec.terminal, network=network
             )
         else:
             with self._writing_hosts:
                 write_hosts(scratch / "hosts", hosts_text(pod, self._workplace.pods()))
             work = record.parent / "work"
             launch = container_launch(
-                pod, order.command, order.folder, plan.mounts, scratch=scratch, work=work, network=network
+                pod, spec.command, spec.folder, plan.mounts, scratch=scratch, work=work, network=network
             )
         return launcher_command(launch, scratch / f"{record.stem}.json")
 

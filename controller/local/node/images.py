@@ -13,11 +13,9 @@ import yaml
 from trainwright.api.objects import Document, annotations_of
 from trainwright.controller.runtime import ConfigurationError
 
-# ---------------------------------------------------------------------- images
+# ---------------------------------------------------------------------- images.yaml
 #
-# What runs in place of an image. Nothing is pulled.
-#
-# `images.yaml` maps images to environments of this machine, the first match wins:
+# It maps images to environments of this machine, the first match wins:
 #
 #     images:
 #       - image: "docker.io/pytorch/*"       # a pattern as in a shell
@@ -173,17 +171,16 @@ DEFAULT = Environment(name=sys.prefix.strip("/"), folders=(str(Path(sys.executab
 """The environment that this process runs in."""
 
 
-# ---------------------------------------------------------------------- asked
+# ---------------------------------------------------------------------- annotations
 #
-# What a pod asks of the node of a local cluster, by annotations that name one of its containers.
+# What a pod asks of the node, by annotations that name one of its containers. A TrainJob has no fields for these, and
+# nodes of a real cluster do not read them.
 #
-#     workdir.trainwright.dev/node: /home/me/project    the container starts in this folder of the machine
-#     workdir.trainwright.dev/node: pod                 in a folder of its pod, which is kept below the output
-#     output.trainwright.dev/node: /home/me/model       TRAINWRIGHT_OUTPUT_DIR is this folder
-# runs.trainwright.dev/node: /home/me/runs          TRAINWRIGHT_OUTPUT_DIR is a folder of the job's own below this one
-#     python.trainwright.dev/node: /home/me/venv        `python` is that of this environment, or this interpreter
-#
-# A TrainJob has no fields for these. Nodes of a real cluster do not read them.
+#     workdir.trainwright.dev/node: /home/me/project   the container starts in this folder of the machine
+#     workdir.trainwright.dev/node: pod                in a folder of its pod, which is kept below the output
+#     output.trainwright.dev/node: /home/me/model      TRAINWRIGHT_OUTPUT_DIR is this folder
+#     runs.trainwright.dev/node: /home/me/runs         TRAINWRIGHT_OUTPUT_DIR is the job's own folder below this one
+#     python.trainwright.dev/node: /home/me/venv       `python` is that of this environment, or this interpreter
 
 WORKDIR = "workdir.trainwright.dev/"
 OUTPUT = "output.trainwright.dev/"
@@ -234,9 +231,9 @@ def _of_activation(prefix: Path) -> dict[str, str]:
     return {"CONDA_PREFIX": str(prefix)} if (prefix / "conda-meta").is_dir() else {}
 
 
-# ---------------------------------------------------------------------- refusals
+# ---------------------------------------------------------------------- what cannot run
 #
-# Why a container cannot run on this machine. Known before a pod exists, so programs that submit work can ask first.
+# Known before a pod exists, so programs that submit work can ask first.
 
 _MPI = frozenset({"mpirun", "mpiexec"})
 _FLUX = "/etc/flux-config/"

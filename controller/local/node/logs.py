@@ -17,9 +17,7 @@ from trainwright.controller.local.node.files import read_end
 from trainwright.controller.local.node.process.supervision import Exit
 from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 
-# ---------------------------------------------------------------------- logs
-#
-# Log files of containers: their entries, and what of them a reader asked for.
+# ---------------------------------------------------------------------- entries
 #
 # An entry is `<time> <stream> <F or P> <text>`, as the guard writes it and as container runtimes do. P marks a part of
 # a line that goes on in the next entry of the same stream.
@@ -129,11 +127,7 @@ def entries_of(data: bytes) -> Iterable[LogEntry]:
             yield entry
 
 
-# ---------------------------------------------------------------------- logreading
-#
-# Reads the log of one run from its files, across rotations, and follows it while the container runs.
-#
-# `FileChain` blocks and is used from a thread; `read_log` is for the event loop.
+# ---------------------------------------------------------------------- reading
 
 CHUNK = 256 * 1024
 POLL_SECONDS = 0.1
@@ -297,9 +291,7 @@ async def read_log(
         chain.close()
 
 
-# ---------------------------------------------------------------------- termination
-#
-# The termination message of a container: what it left in its file, or the end of its log.
+# ---------------------------------------------------------------------- termination messages
 #
 # https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/
 

@@ -10,7 +10,7 @@ import re
 import socket
 import stat
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +18,14 @@ from pathlib import Path
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.quantity import Quantity, Style
 from trainwright.controller.local.node.document import CreateError, containers_of, is_sidecar
+from trainwright.controller.local.node.process import lowlevel
 
 log = logging.getLogger(__name__)
 
 # ---------------------------------------------------------------------- locks
 #
-# Keeps the clusters of one user on one machine apart: each port and each GPU that one of them holds is a locked file.
-#
-# A program listens on its port only some time after it was given it; until then the port looks free to all others.
+# They keep the clusters of one user on one machine apart: each port and each GPU that one of them holds is a locked
+# file. A program listens on its port only some time after it was given it; until then the port looks free to others.
 
 
 def _home() -> Path:
@@ -111,7 +111,7 @@ def own_folder(choices: Iterable[Path]) -> Path:
 
 # ---------------------------------------------------------------------- capacity
 #
-# What the machine has to give: CPUs and memory less a tenth, and what the settings say instead.
+# CPUs and memory less a tenth, and what the settings say instead.
 
 PODS = 110
 RESERVED = 10
@@ -127,8 +127,7 @@ def machine_capacity() -> dict[str, str]:
 
 def usable_cpus() -> int:
     """The number of CPUs that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def node_resources(
@@ -155,9 +154,7 @@ def _less(name: str, value: str) -> str:
     return value
 
 
-# ---------------------------------------------------------------------- gpus
-#
-# The GPUs of this machine, and which pod has which.
+# ---------------------------------------------------------------------- GPUs
 #
 # A pod gets whole devices, named by uuid in CUDA_VISIBLE_DEVICES. Two pods never share one: NCCL refuses a device that
 # two ranks use. Neither do two clusters of a user: a device that one of them has given to a pod is locked.
@@ -178,19 +175,19 @@ def discover(proc: Path = DRIVER, smi: str = "nvidia-smi") -> tuple[str, ...]:
         if found:
             return tuple(found)
     try:
-        listed = subprocess.run(
-            [smi, "--query-gpu=uuid", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=SMI_SECONDS,
-            check=True,
-        )
+        return tuple(line for line in _smi(smi, "uuid", SMI_SECONDS) if line.startswith("GPU-"))
     except FileNotFoundError:
-        return ()
+        pass
     except (OSError, subprocess.SubprocessError) as error:
         log.warning("the GPUs of this machine are not known: %s", error)
-        return ()
-    return tuple(line.strip() for line in listed.stdout.splitlines() if line.strip().startswith("GPU-"))
+    return ()
+
+
+def _smi(program: str, query: str, seconds: float) -> list[str]:
+    """Lines of nvidia-smi. Blocks. Raises OSError, subprocess.SubprocessError."""
+    command = [program, f"--query-gpu={query}", "--format=csv,noheader,nounits"]
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=True).stdout
+    return [stripped for line in listed.splitlines() if (stripped := line.strip())]
 
 
 class Gpus:
@@ -232,9 +229,8 @@ class Gpus:
         self._locks.close()
 
     def _assigned(self, pod: Document) -> tuple[str, ...]:
-        uid, wanted = uid_of(pod), _needed(pod)
-        if uid not in self._held:
-            self._held[uid] = self._taken(wanted)
+        if (uid := uid_of(pod)) not in self._held:
+            self._held[uid] = self._taken(_needed(pod))
         return self._held[uid]
 
     def _taken(self, wanted: int) -> tuple[str, ...]:
@@ -283,10 +279,8 @@ def _offset(pod: Document, container: Document) -> int:
 
 
 # ---------------------------------------------------------------------- usage
-#
-# How much CPU, memory and GPU the containers use now, from /proc and nvidia-smi. Without /proc it is not known.
 
-PROCESSES = Path("/proc")
+
 LEAST_SECONDS = 1.0
 """CPU is a rate over at least so long a time; whoever asks again before is told the same."""
 FIRST_SECONDS = 0.25
@@ -315,77 +309,47 @@ class GpuUsed:
     """Bytes, of all programs that use it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    parent: int
-    own: int
-    """Ticks of the CPU."""
-    children: int
-    """The same, of children that have ended."""
-    pages: int
-
-
-def measure(guards: Mapping[str, int], proc: Path = PROCESSES) -> dict[str, Used]:
+def measure(guards: Mapping[str, int], proc: str = "/proc") -> dict[str, Used]:
     """What the descendants of each guard use; those that are gone are left out. Blocks for some milliseconds.
 
     A guard adopts what its container leaves behind, so nothing gets away. The time of a process that has ended is in
     that of its parent, and in the end in that of the guard, so the sum never falls.
     """
-    processes = dict(_processes(proc))
+    processes = {pid: [int(field) for field in fields[1:22]] for pid, fields in lowlevel.processes(proc)}
     children: dict[int, list[int]] = {}
-    for pid, process in processes.items():
-        children.setdefault(process.parent, []).append(pid)
+    for pid, fields in processes.items():
+        children.setdefault(fields[0], []).append(pid)
     found = {}
     for name, guard in guards.items():
         if guard not in processes:
             continue
-        ticks, memory, left = processes[guard].children, 0, list(children.get(guard, ()))
+        ticks, memory, left = sum(processes[guard][12:14]), 0, list(children.get(guard, ()))
         while left:
             pid = left.pop()
-            process = processes[pid]
-            ticks += process.own + process.children
-            memory += _memory(proc, pid, process)
+            ticks += sum(processes[pid][10:14])
+            memory += _memory(proc, pid, processes[pid][20])
             left += children.get(pid, ())
         found[name] = Used(ticks / _TICKS, memory)
     return found
 
 
-def _processes(proc: Path) -> Iterator[tuple[int, _Process]]:
-    for folder in proc.glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):  # it has ended
-            # The name of the program stands in brackets and may hold anything. proc_pid_stat(5), from field 3 on.
-            fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-            own, gone = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-            yield int(folder.name), _Process(int(fields[1]), own, gone, int(fields[21]))
-
-
-def _memory(proc: Path, pid: int, process: _Process) -> int:
+def _memory(proc: str, pid: int, pages: int) -> int:
     """Bytes of a process, with its part of what it shares with others; else all that it has in memory."""
     with suppress(OSError, ValueError, IndexError):
-        for line in (proc / str(pid) / "smaps_rollup").read_bytes().splitlines():
+        for line in Path(proc, str(pid), "smaps_rollup").read_bytes().splitlines():
             if line.startswith(b"Pss:"):
                 return int(line.split()[1]) * 1024
-    return process.pages * _PAGE
+    return pages * _PAGE
 
 
 def gpus_in_use(smi: str = "nvidia-smi") -> dict[str, GpuUsed]:
     """The devices by uuid; those that do not tell are left out. Blocks."""
-    query = "--query-gpu=uuid,utilization.gpu,memory.used"
-    try:
-        listed = subprocess.run(
-            [smi, query, "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=USAGE_SECONDS,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return {}
     found = {}
-    for line in listed.splitlines():
-        with suppress(ValueError):  # `[N/A]`
-            uuid, busy, memory = (part.strip() for part in line.split(","))
-            found[uuid] = GpuUsed(int(busy) / 100, int(memory) * 1024 * 1024)
+    with suppress(OSError, subprocess.SubprocessError):
+        for line in _smi(smi, "uuid,utilization.gpu,memory.used", USAGE_SECONDS):
+            with suppress(ValueError):  # `[N/A]`
+                uuid, busy, memory = (part.strip() for part in line.split(","))
+                found[uuid] = GpuUsed(int(busy) / 100, int(memory) * 1024 * 1024)
     return found
 
 

@@ -1,35 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks of jobs: the pods of a JobSet share one that has a loopback and no way out (`--network=isolated`).
 
-A process outside of the pods holds each of them, and opens sockets in it for probes.
+A process outside of the pods holds each of them (`hold_network` of the launcher), and opens sockets in it for probes.
 """
 
 import asyncio
 import socket
 import subprocess
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.node.ports import Holder, Holders, holder_of
-from trainwright.controller.local.node.process.netholder import OPEN, READY
-from trainwright.controller.local.node.process.supervision import start_program
+from trainwright.controller.local.node.process.launcher import OPEN, READY
+from trainwright.controller.local.node.process.supervision import LAUNCHER, start_program
 from trainwright.controller.runtime import made_in_thread
 
-_PROGRAM = Path(__file__).parent / "process" / "netholder.py"
 _START_SECONDS = 10.0
 _END_SECONDS = 10.0
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-class Dial(Protocol):
-    """Connects to a port of a pod, as `asyncio.open_connection` does. Raises OSError."""
-
-    async def __call__(self, host: str, port: int, **how: Any) -> Streams:
-        """Connect; `how` are options of `asyncio.open_connection`."""
-        ...
+Dial: TypeAlias = Callable[..., Awaitable[Streams]]
+"""Connects to a port of a pod, as `asyncio.open_connection` does. Raises OSError."""
 
 
 class Network:
@@ -38,14 +31,14 @@ class Network:
     def __init__(self) -> None:
         """Make it. Raises OSError."""
         self._lock = threading.Lock()
-        self._process, self._requests = start_program(_PROGRAM)
+        self._process, self._requests = start_program(LAUNCHER, "network")
         self._requests.settimeout(_START_SECONDS)
         try:
             said = self._requests.recv(4096)
         except TimeoutError:
             said = f"no answer within {_START_SECONDS:g} s".encode()
         if said != READY:
-            self.end()
+            self.close(wait=True)
             raise OSError(f"a network namespace cannot be made: {said.decode() or 'its process ended'}")
 
     @property
@@ -79,20 +72,13 @@ class Network:
             opened.close()
             raise
 
-    def close(self) -> None:
-        """Let go of it: it ends with the last process in it. Returns at once."""
+    def close(self, *, wait: bool = False) -> None:
+        """Let go of it: it ends with the last process in it. `wait` for the end of the process that holds it."""
         self._requests.close()
         self._process.kill()
-
-    def wait(self) -> None:
-        """Wait for the end of the process that held it."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_SECONDS)
-
-    def end(self) -> None:
-        """Let go of it, and wait for that."""
-        self.close()
-        self.wait()
+        if wait:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_SECONDS)
 
 
 class Networks:
@@ -114,7 +100,8 @@ class Networks:
             if network is None or not network.is_alive():
                 if network is not None:
                     network.close()
-                network = self._networks[holder] = await made_in_thread(Network, Network.end)
+                network = await made_in_thread(Network, lambda made: made.close(wait=True))
+                self._networks[holder] = network
             self._holders.join(pod)
         return network
 
@@ -126,10 +113,8 @@ class Networks:
 
     def close(self) -> None:
         """Let go of all of them, at the end of the node. Blocks."""
-        for network in self._networks.values():
-            network.close()
-        for network in (*self._ended, *self._networks.values()):
-            network.wait()
+        for network in (*self._networks.values(), *self._ended):
+            network.close(wait=True)
         self._ended.clear()
         self._networks.clear()
         self._holders.clear()
@@ -138,8 +123,7 @@ class Networks:
 def refused() -> str:
     """Make a network once. Returns why that does not work on this machine; empty if it does. Blocks."""
     try:
-        tried = Network()
+        Network().close(wait=True)
     except OSError as error:
         return str(error)
-    tried.end()
     return ""

@@ -16,11 +16,22 @@ from urllib.parse import urlsplit
 
 from trainwright import __version__
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
-from trainwright.api.objects import AnyObject, Document, Key, annotations_of, key_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import (
+    AnyObject,
+    Document,
+    Key,
+    annotations_of,
+    key_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    uid_of,
+)
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import folders, machine
 from trainwright.controller.local.node.container import ContainerRunner
-from trainwright.controller.local.node.document import HOST_IP, is_deleted, is_finished, spec_of, status_of
+from trainwright.controller.local.node.document import HOST_IP, is_deleted, is_finished
 from trainwright.controller.local.node.folders import EndedLogs, log_folder, make_folders, note_end, remove_pod
 from trainwright.controller.local.node.hosting import Hosting, probe
 from trainwright.controller.local.node.logs import read_log, run_to_show
@@ -263,7 +274,7 @@ class LocalNode:
             await self._run()
         finally:
             await asyncio.to_thread(self._hosting.close)
-            self._hosting.ends.close()
+            self._hosting.exits.close()
 
     async def _run(self) -> None:
         await asyncio.to_thread(make_folders, self.settings)

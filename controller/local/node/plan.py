@@ -6,8 +6,7 @@ import fnmatch
 import os
 import re
 import shlex
-import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import trainwright
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.node import outputs
-from trainwright.controller.local.node.document import CreateError, Lookup, expand, shown_hostname_of, variables_of
+from trainwright.controller.local.node.document import CreateError, Sources, expand, shown_hostname_of, variables_of
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.images import (
     DEFAULT,
@@ -33,13 +32,11 @@ from trainwright.controller.local.node.ports import PortRewriter, name_pattern
 from trainwright.controller.local.node.volumes import Mount, Volumes
 from trainwright.controller.runtime import ConfigurationError
 
-# ---------------------------------------------------------------------- rewriting
+# ---------------------------------------------------------------------- mode B
 #
-# Mode B: what a pod's document says about names and paths, said for a process of this machine.
-#
-# In the values of variables, in command and arguments, names of the job's pods become 127.0.0.1, and mount paths become
-# the folders of the volumes. The object is never changed. Names and paths that a program puts together itself are
-# missed; mode A has no such limit.
+# What a pod's document says about names and paths, said for a process of this machine. In the values of variables, in
+# command and arguments, names of the job's pods become 127.0.0.1, and mount paths become the folders of the volumes.
+# The object is never changed. Names and paths that a program puts together itself are missed; mode A has no such limit.
 
 LOCALHOST = "127.0.0.1"
 
@@ -68,14 +65,10 @@ class Rewriter:
     def text(self, value: str) -> str:
         """One value with everything replaced."""
         if self._paths is not None:
-            value = self._paths.sub(self._folder, value)
+            value = self._paths.sub(lambda found: self._note(found[0], self.folders[found[0]]), value)
         if self.names is not None:
-            value = self.names.sub(self._address, value)
+            value = self.names.sub(lambda found: self._note(found[0], LOCALHOST), value)
         return value
-
-    def texts(self, values: Iterable[str]) -> list[str]:
-        """All values, in order."""
-        return [self.text(value) for value in values]
 
     def variables(self, values: Mapping[str, str]) -> dict[str, str]:
         """All variables; the names stay."""
@@ -89,12 +82,6 @@ class Rewriter:
                 return self.folders[mounted] + path[len(mounted.rstrip("/")) :]
         return None
 
-    def _folder(self, match: re.Match[str]) -> str:
-        return self._note(match[0], self.folders[match[0]])
-
-    def _address(self, match: re.Match[str]) -> str:
-        return self._note(match[0], LOCALHOST)
-
     def _note(self, old: str, new: str) -> str:
         self.replaced.setdefault(old, new)
         return new
@@ -104,11 +91,10 @@ def _normal(path: str) -> str:
     return "/" + "/".join(part for part in path.split("/") if part not in {"", "."})
 
 
-# ---------------------------------------------------------------------- writer
+# ---------------------------------------------------------------------- the progress writer
 #
-# Lets other Python environments import `trainwright.progress` without a copy, and nothing else of this environment.
-#
-# A folder with a package `trainwright`, whose only module is a link to the writer, goes to the end of PYTHONPATH.
+# Other Python environments can import `trainwright.progress` without a copy, and nothing else of this environment: a
+# folder with a package `trainwright`, whose only module is a link to the writer, goes to the end of PYTHONPATH.
 
 FOLDER = "writer"
 """In the folder of the cluster."""
@@ -138,12 +124,7 @@ def provide(folder: Path) -> str:
     return str(folder)
 
 
-# ---------------------------------------------------------------------- plan
-#
-# What a container becomes: program, arguments, environment and working folder of a process.
-#
-# Variables come in layers, each over the one before: inherited from this process, of the mapped environment, of the
-# node, of the pod's document.
+# ---------------------------------------------------------------------- plans
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")
@@ -153,14 +134,7 @@ INHERITED = (
     *_PROXIES,
     *_EXCEPTIONS,
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-    *(
-        "CUDA_HOME",
-        "CUDA_PATH",
-        "CUDA_CACHE_PATH",
-        "LD_LIBRARY_PATH",
-        "DYLD_LIBRARY_PATH",
-        "DYLD_FALLBACK_LIBRARY_PATH",
-    ),
+    *("CUDA_HOME", "CUDA_PATH", "CUDA_CACHE_PATH", "LD_LIBRARY_PATH"),
     *("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "TORCH_HOME", "TRITON_CACHE_DIR", "PIP_CACHE_DIR", "UV_CACHE_DIR"),
     "HF_ENDPOINT",
 )
@@ -170,7 +144,7 @@ TERMINATION_PATH = "/dev/termination-log"
 TERMINATION_VARIABLE = "TERMINATION_LOG"
 """In mode B it holds the path of the termination message file, since the one in the document is rewritten only where
 the document names it."""
-LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
+LOOPBACK = "lo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,14 +156,14 @@ class Plan:
     folder: str
     image_id: str
     mounts: Sequence[Mount]
-    replaced: Mapping[str, str]
-    """Mode B: what was replaced, for the log."""
     rewriter: Rewriter | None
     """Mode B: what does the same for the commands that run beside that of the container."""
     warnings: Sequence[str]
     """For events."""
-    text: Callable[[str], str]
-    """Mode B: the same replacements, for what runs beside the process; else nothing is replaced."""
+
+    def rewritten(self, command: Sequence[str]) -> list[str]:
+        """Mode B: a command that runs beside the process, with the same replacements; else as it is."""
+        return list(command) if self.rewriter is None else [self.rewriter.text(word) for word in command]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,18 +171,15 @@ class Workplace:
     """What a plan needs from the node."""
 
     images: Images
-    lookup: Lookup
+    sources: Sources
     inherited: Mapping[str, str]
     """Variables of this process that containers get."""
     service: Mapping[str, str]
     """KUBERNETES_SERVICE_HOST and its like."""
     rewrite: bool
     """Mode B."""
-    allocatable: Callable[[], Mapping[str, str]]
     pods: Callable[[], Iterable[Document]]
     """All pods of the node, for host names."""
-    job_set: Callable[[Document], Awaitable[Document | None]]
-    """The JobSet that a pod belongs to."""
     cluster: Path
     """The state folder."""
 
@@ -246,9 +217,7 @@ async def make_plan(
         environment = asked.environment(workplace.images.environment_of(container.get("image") or ""))
     except ConfigurationError as error:
         raise CreateError(str(error)) from error
-    document_variables = await variables_of(
-        pod, container, workplace.lookup, service=workplace.service, allocatable=workplace.allocatable()
-    )
+    document_variables = await variables_of(pod, container, workplace.sources, service=workplace.service)
     known = {**workplace.service, **document_variables}
     mounts = volumes.mounts_of(container, known)
     if environment.refusal:
@@ -267,13 +236,10 @@ async def make_plan(
     termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
     if why := asked.missing():
         raise CreateError(why)
-    owner = outputs.owner_of(pod, await workplace.job_set(pod), workplace.cluster)
+    owner = outputs.owner_of(pod, await workplace.sources.job_set(pod), workplace.cluster)
     output = await _output(asked, owner)
     named = await _own_folder(pod, output, places) if asked.folder == OWN else asked.folder
     folder = named or container.get("workingDir") or environment.folder or str(places.work)
-    replaced: Mapping[str, str] = {}
-    warnings: list[str] = []
-    text: Callable[[str], str] = str
     node_variables = {
         **devices,
         "HOSTNAME": shown_hostname_of(pod),
@@ -288,12 +254,9 @@ async def make_plan(
         rewriter = Rewriter(
             name_pattern(pod, workplace.pods()), {mount.path: mount.source for mount in [*mounts, termination]}
         )
-        text = rewriter.text
-        command = rewriter.texts(command)
+        command = [rewriter.text(word) for word in command]
         document_variables = rewriter.variables(document_variables)
         folder = _folder(rewriter, folder, places, mounts)
-        replaced = rewriter.replaced
-        warnings = _existing(mounts)
         node_variables |= {TERMINATION_VARIABLE: str(places.termination), "GLOO_SOCKET_IFNAME": LOOPBACK}
     variables = {**workplace.inherited, **environment.variables, **node_variables, **document_variables}
     if "PATH" not in document_variables:
@@ -308,10 +271,8 @@ async def make_plan(
         folder=folder,
         image_id=environment.image_id,
         mounts=[*mounts, termination],
-        replaced=replaced,
         rewriter=rewriter,
-        warnings=warnings,
-        text=text,
+        warnings=_existing(mounts) if rewriter is not None else [],
     )
 
 

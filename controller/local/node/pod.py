@@ -17,6 +17,7 @@ from trainwright.api.objects import Document, annotations_of, labels_of, uid_of
 from trainwright.api.times import LOOK_SECONDS, Now
 from trainwright.controller.local.node.container import ContainerRunner
 from trainwright.controller.local.node.document import (
+    VolumeError,
     containers_of,
     deadline_of,
     describe,
@@ -31,9 +32,9 @@ from trainwright.controller.local.node.folders import Folders, log_folder
 from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.networks import Dial
 from trainwright.controller.local.node.plan import Places, Plan
-from trainwright.controller.local.node.process.supervision import ContainerProcess, Order
+from trainwright.controller.local.node.process.supervision import ContainerProcess, ProcessSpec
 from trainwright.controller.local.node.status import ContainerState, PhaseVerdict, PodState, Terminated, Waiting
-from trainwright.controller.local.node.volumes import TEMPORARY, VolumeError, Volumes, make_temporary, remove_temporary
+from trainwright.controller.local.node.volumes import TEMPORARY, Volumes, make_temporary, remove_temporary
 from trainwright.controller.runtime import TaskScope, finished_in_thread, together
 
 log = logging.getLogger(__name__)
@@ -146,21 +147,21 @@ class PodWorker:
         self._changed()
 
     def event(self, kind: str, reason: str, note: str) -> None:
-        """Record an event about the pod."""
+        """Record an event about the pod; `kind` is Normal or Warning."""
         self._hosting.event(self.pod, kind, reason, note)
 
     async def plan(self, container: Document, places: Places) -> Plan:
-        """What a container runs."""
+        """What a container runs. Raises ConfigError, SourceUnavailableError, CreateError, OSError."""
         return await self._hosting.plan(self.pod, container, self.volumes, places)
 
     async def start(
-        self, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+        self, spec: ProcessSpec, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
     ) -> ContainerProcess:
-        """Start a process, beside that of `join` if it is given."""
-        return await self._hosting.start(self.pod, order, plan, record, tasks, join=join)
+        """Start a process, beside that of `join` if it is given. Raises ProgramStartError, OSError."""
+        return await self._hosting.start(self.pod, spec, plan, record, tasks, join=join)
 
     def moved(self) -> Mapping[int, int]:
-        """The ports of the pod that differ from what it declares."""
+        """The ports of the pod that differ from what it declares: the real one by declared one."""
         return self._hosting.ports.moved(self.pod)
 
     def dial(self) -> Dial:

@@ -8,17 +8,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
 
-from trainwright.api.objects import Document, labels_of, namespace_of, uid_of
+from trainwright.api.objects import Document, labels_of, namespace_of, spec_of, uid_of
 from trainwright.api.surroundings import fraction
-from trainwright.controller.local.node.document import all_containers, hostname_of, spec_of
+from trainwright.controller.local.node.document import all_containers, hostname_of
 from trainwright.controller.local.node.machine import MachineLocks
 
-# ---------------------------------------------------------------------- hostnames
+# ---------------------------------------------------------------------- names
 #
-# The host names by which the pods of a job find each other, in a cluster through a headless Service.
-#
-# A pod with `hostname` and `subdomain` is `<hostname>.<subdomain>.<namespace>.svc.cluster.local`. A container may start
-# before the pod that it looks for exists, so the names of a JobSet and of an indexed Job are known by their form, too:
+# In a cluster, pods find each other through a headless Service: a pod with `hostname` and `subdomain` is
+# `<hostname>.<subdomain>.<namespace>.svc.cluster.local`. A container may start before the pod that it looks for exists,
+# so the names of a JobSet and of an indexed Job are known by their form, too:
 # `<set>-<replicated job>-<job index>-<pod index>` and `<job>-<index>`.
 
 JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
@@ -94,16 +93,14 @@ def _forms(pod: Document) -> list[str]:
     return forms
 
 
-# ---------------------------------------------------------------------- holders
-#
-# Pods that share ports and a network: those of one JobSet or subdomain, which know each other by name.
+# ---------------------------------------------------------------------- who has what
 
 Holder: TypeAlias = tuple[str, str]
 """Namespace and JobSet or subdomain; or namespace and uid of a pod that has no group."""
 
 
 def holder_of(pod: Document) -> Holder:
-    """Who holds the ports and the network of a pod."""
+    """Who holds the ports and the network of a pod: pods of one JobSet or subdomain share them."""
     group = group_of(pod)
     return group if group[1] else (namespace_of(pod), uid_of(pod))
 
@@ -134,11 +131,10 @@ class Holders:
 
 # ---------------------------------------------------------------------- ports
 #
-# Ports: all pods share those of this machine, and every framework meets on the same one.
-#
-# A declared containerPort is held by its JobSet (or by its pod). A second JobSet that declares it gets a free port
-# instead, if everything that says the number can be rewritten: a variable with PORT in its name and exactly that value,
-# and `name:port` with a name of its own pods. Otherwise its pods wait.
+# All pods share the ports of this machine, and every framework meets on the same one. A declared containerPort is held
+# by its JobSet (or by its pod). A second JobSet that declares it gets a free port instead, if everything that says the
+# number can be rewritten: a variable with PORT in its name and exactly that value, and `name:port` with a name of its
+# own pods. Otherwise its pods wait.
 
 _FIRST = 10000
 """Of the ports that are chosen: below, programs of a machine as a rule have theirs."""
@@ -317,12 +313,6 @@ def free_port() -> int:
 
 
 def ephemeral_ports(file: Path = Path("/proc/sys/net/ipv4/ip_local_port_range")) -> tuple[int, int]:
-    """The first and the last port that the kernel gives outgoing connections.
-
-    Where the file is missing (macOS), those of RFC 6335, section 6.
-    """
-    try:
-        first, last = map(int, file.read_text(encoding="ascii").split())
-    except (OSError, ValueError):
-        return 49152, 65535
+    """The first and the last port that the kernel gives outgoing connections."""
+    first, last = map(int, file.read_text(encoding="ascii").split())
     return first, last

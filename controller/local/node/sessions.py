@@ -15,10 +15,6 @@ from pathlib import Path
 from trainwright.controller.local.node.logs import POLL_SECONDS, FileChain, entries_of
 from trainwright.controller.local.node.process.supervision import ContainerProcess
 
-# ---------------------------------------------------------------------- sessions
-#
-# Further processes in a container (exec), with pipes or a terminal.
-
 CHUNK = 64 * 1024
 
 Starter = Callable[[tuple[int, int, int], bool], Awaitable[ContainerProcess]]
@@ -179,8 +175,6 @@ async def _until(descriptor: int, *, writing: bool) -> None:
 
 
 # ---------------------------------------------------------------------- attaching
-#
-# Attaching to the process of a container: its input if it has one, and what it writes from now on.
 #
 # Output is read from the log, where the guard writes it. A container with `stdin: true` has its unfinished lines there
 # at once, so that prompts are seen.

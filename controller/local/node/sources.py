@@ -8,10 +8,9 @@ from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount
-from trainwright.api.objects import Document, labels_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, labels_of, name_of, namespace_of, spec_of, uid_of
 from trainwright.api.times import Now
-from trainwright.controller.local.node.document import SourceUnavailableError, spec_of
-from trainwright.controller.local.node.volumes import Token, VolumeError
+from trainwright.controller.local.node.document import SourceUnavailableError, Token, VolumeError
 from trainwright.controller.runtime import Client, KubernetesError, NotFound
 
 PERSISTENT_VOLUME = Resource(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from trainwright.api import times
-from trainwright.api.objects import Document, generation_of
+from trainwright.api.objects import Document, generation_of, spec_of, status_of
 from trainwright.controller.local.node.document import (
     HOST_IP,
     TERMINAL,
@@ -16,13 +16,9 @@ from trainwright.controller.local.node.document import (
     is_sidecar,
     phase_of,
     should_restart,
-    spec_of,
-    status_of,
 )
 
 # ---------------------------------------------------------------------- state
-#
-# What the node knows of the containers of a pod: plain data, from which `status` makes what is reported.
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 """Start time of a container that could not be started, as runtimes report it."""
@@ -157,8 +153,6 @@ class PodState:
 
 # ---------------------------------------------------------------------- status
 #
-# The status of a pod as the kubelet writes it: phase, conditions and container statuses.
-#
 # Pure: from the pod's document and the state of its containers. Fields that others write (conditions of theirs,
 # nominated node, qosClass) are not part of the result, which is merged into the stored status.
 
@@ -187,7 +181,7 @@ def status_document(pod: Document, state: PodState, now: datetime) -> Document:
 FAILURES = "node.trainwright.dev/failures"
 """Annotation of a pod whose containers failed: when each did, to the microsecond, for `finishedAt` has whole seconds.
 
-The order of these times is that in which the programs ended on the node; see `ends`.
+The order of these times is that in which the programs ended on the node; see `process.ends`.
 """
 
 

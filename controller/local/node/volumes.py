@@ -1,70 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """The volumes of one pod: a folder of this machine for each, its files, and the mounts of its containers."""
 
-import base64
 import functools
 import os
 import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.objects import Document, name_of, namespace_of, spec_of
 from trainwright.api.times import running_on
 from trainwright.controller.local.node.document import (
     ConfigError,
     FieldReferenceError,
-    Lookup,
+    Sources,
     SourceUnavailableError,
+    Token,
+    VolumeError,
+    data_of,
     expand,
     field_value,
     resource_value,
-    spec_of,
 )
-from trainwright.controller.local.node.files import lies_below, read_end, refuse_link, remove, remove_tree
+from trainwright.controller.local.node.files import lies_below, remove, remove_tree, write_fresh
 from trainwright.controller.runtime import finished_in_thread
 
-# ---------------------------------------------------------------------- projections
+# ---------------------------------------------------------------------- files of ConfigMaps, Secrets, fields and tokens
 #
-# The files of a volume that shows ConfigMaps, Secrets, fields of the pod or tokens: path, bytes and mode of each.
-#
-# Pure, apart from the lookups that it awaits. Errors have the texts of the kubelet.
+# Errors have the texts of the kubelet.
 
 FILE_MODE = 0o644
 TOKEN_SECONDS = 3600
-
-
-class VolumeError(Exception):
-    """The volume cannot be set up yet. The message says why."""
-
-
-class Token(NamedTuple):
-    """A token of a service account."""
-
-    text: str
-    renew_after: float
-    """Seconds of its life until it should be renewed."""
-
-
-class ProjectionSources(Lookup, Protocol):
-    """What volumes are made from."""
-
-    async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
-        """A token of the pod's service account, bound to the pod. Raises VolumeError."""
-        ...
-
-    async def claim_folder(self, namespace: str, claim: str) -> str:
-        """The folder of a bound PersistentVolumeClaim. Raises VolumeError."""
-        ...
-
-    def allocatable(self) -> Mapping[str, str]:
-        """What the node has to give to pods."""
-        ...
 
 
 class ProjectedFile(NamedTuple):
@@ -79,90 +50,79 @@ class Payload:
     """The files by path in the volume, and when tokens among them are due."""
 
     files: dict[str, ProjectedFile]
+    mode: int
+    """Of files that have none of their own."""
     renew_after: float | None = None
 
-    def add(self, path: str, data: bytes, mode: int) -> None:
+    def add(self, path: str, data: bytes, mode: int | None = None) -> None:
         """Add one file. Raises VolumeError for a path that leaves the volume."""
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
             raise VolumeError(f"invalid path {path!r}: it must be relative and without '..'")
-        self.files[str(PurePosixPath(path))] = ProjectedFile(data, mode)
+        self.files[str(PurePosixPath(path))] = ProjectedFile(data, _mode(mode, self.mode))
 
 
-async def payload_of(pod: Document, volume: Document, sources: ProjectionSources) -> Payload | None:
-    """The files of a volume; None if the volume is of another kind.
+async def payload_of(
+    pod: Document, volume: Document, sources: Sources, token: Callable[[str, int], Awaitable[Token]]
+) -> Payload | None:
+    """The files of a volume; None if the volume is of another kind. `token` gives one for an audience and seconds.
 
     Raises VolumeError for a missing object or key that is not optional.
     """
-    payload = Payload({})
     for kind in ("configMap", "secret", "downwardAPI", "projected"):
         source = volume.get(kind)
         if source is not None:
-            mode = _mode(source.get("defaultMode"), FILE_MODE)
+            payload = Payload({}, _mode(source.get("defaultMode"), FILE_MODE))
             parts = source.get("sources") or () if kind == "projected" else ({kind: source},)
             for part in parts:
-                await _add_source(payload, pod, part, sources, mode)
+                await _add_source(payload, pod, part, sources, token)
             return payload
     return None
 
 
-async def _add_source(payload: Payload, pod: Document, source: Document, sources: ProjectionSources, mode: int) -> None:
-    namespace = namespace_of(pod)
-    if (reference := source.get("configMap")) is not None:
-        name = reference.get("name") or ""
-        found = await sources.config_map(namespace, name)
-        files = {} if found is None else _config_map_files(found)
-        _add_items(payload, files, reference, mode, None if found else f'configmap "{name}" not found', "config")
-    elif (reference := source.get("secret")) is not None:
-        # A volume names the Secret `secretName`, a projected source `name`.
-        name = reference.get("secretName") or reference.get("name") or ""
-        found = await sources.secret(namespace, name)
-        files = {} if found is None else {k: base64.b64decode(v) for k, v in (found.get("data") or {}).items()}
-        _add_items(payload, files, reference, mode, None if found else f'secret "{name}" not found', "secret")
-    elif (reference := source.get("downwardAPI")) is not None:
-        _add_fields(payload, pod, reference, sources, mode)
+async def _add_source(
+    payload: Payload,
+    pod: Document,
+    source: Document,
+    sources: Sources,
+    token: Callable[[str, int], Awaitable[Token]],
+) -> None:
+    for kind in ("configMap", "secret"):
+        if (reference := source.get(kind)) is not None:
+            # A volume names the Secret `secretName`, a projected source `name`.
+            name = reference.get("secretName") or reference.get("name") or ""
+            data = await data_of(kind, namespace_of(pod), name, sources, binary=True)
+            if data is not None:
+                _add_items(payload, data, reference, "config" if kind == "configMap" else kind)
+            elif not reference.get("optional"):
+                raise VolumeError(f'{kind.lower()} "{name}" not found')
+            return
+    if (reference := source.get("downwardAPI")) is not None:
+        _add_fields(payload, pod, reference, sources)
     elif (reference := source.get("serviceAccountToken")) is not None:
-        token = await sources.token(
-            pod,
-            audience=reference.get("audience") or "",
-            seconds=int(reference.get("expirationSeconds") or TOKEN_SECONDS),
-        )
-        payload.add(reference["path"], token.text.encode(), mode)
-        due = token.renew_after
+        found = await token(reference.get("audience") or "", int(reference.get("expirationSeconds") or TOKEN_SECONDS))
+        payload.add(reference["path"], found.text.encode())
+        due = found.renew_after
         payload.renew_after = due if payload.renew_after is None else min(due, payload.renew_after)
     else:
         raise VolumeError(f"a projected volume cannot hold {', '.join(source)} on this node")
 
 
-def _config_map_files(found: Document) -> dict[str, bytes]:
-    files = {key: str(value).encode() for key, value in (found.get("data") or {}).items()}
-    files.update({key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()})
-    return files
-
-
-def _add_items(
-    payload: Payload, files: Mapping[str, bytes], reference: Document, mode: int, missing: str | None, kind: str
-) -> None:
+def _add_items(payload: Payload, files: Mapping[str, bytes], reference: Document, kind: str) -> None:
     """Add the selected keys of an object, all of them without `items`."""
-    optional = bool(reference.get("optional"))
-    if missing:
-        if not optional:
-            raise VolumeError(missing)
-        return
     items = reference.get("items")
     if not items:
         for key, data in sorted(files.items()):
-            payload.add(key, data, mode)
-        return
-    for item in items:
+            payload.add(key, data)
+    for item in items or ():
         key = item["key"]
         if key in files:
-            payload.add(item["path"], files[key], _mode(item.get("mode"), mode))
-        elif not optional:
+            payload.add(item["path"], files[key], item.get("mode"))
+        elif not reference.get("optional"):
             raise VolumeError(f"references non-existent {kind} key: {key}")
 
 
-def _add_fields(payload: Payload, pod: Document, reference: Document, sources: ProjectionSources, mode: int) -> None:
+def _add_fields(payload: Payload, pod: Document, reference: Document, sources: Sources) -> None:
     for item in reference.get("items") or ():
         try:
             if field := item.get("fieldRef"):
@@ -171,109 +131,47 @@ def _add_fields(payload: Payload, pod: Document, reference: Document, sources: P
                 text = resource_value(pod, item.get("resourceFieldRef") or {}, None, sources.allocatable())
         except FieldReferenceError as error:
             raise VolumeError(str(error)) from None
-        payload.add(item["path"], text.encode(), _mode(item.get("mode"), mode))
+        payload.add(item["path"], text.encode(), item.get("mode"))
 
 
 def _mode(value: int | None, default: int) -> int:
     return default if value is None else int(value)
 
 
-# ---------------------------------------------------------------------- atomic
-#
-# Writes all files of a volume at once: readers see the old set or the new one, never a mixture.
-#
-# As the kubelet does it: the files lie in a new hidden folder, the link `..data` points to it and is replaced by a
-# rename, and the visible names are links through `..data`.
-
 DATA = "..data"
 
 
-def write(folder: Path, files: Mapping[str, ProjectedFile]) -> bool:
-    """Make the volume hold exactly these files. Returns False if it already does. Raises OSError."""
+def write(folder: Path, files: Mapping[str, ProjectedFile]) -> None:
+    """Make a volume hold exactly these files, all at once: readers see the old ones or the new ones. Raises OSError.
+
+    As the kubelet does it: the files lie in a new hidden folder, the link `..data` points to it and is replaced by a
+    rename, and the visible names are links through `..data`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    refuse_link(folder)
-    link = folder / DATA
-    old = _linked(link)
-    if old is not None and _holds(old, files):
-        return False
-    new = folder / f"..{secrets.token_hex(6)}"
+    new, fresh = folder / f"..{secrets.token_hex(6)}", folder / f"..{secrets.token_hex(6)}"
     new.mkdir(mode=0o755)
     for path, file in files.items():
         target = new / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Created closed: a secret must not be readable before its mode is set.
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(file.data)
+        write_fresh(target, file.data)  # closed: a secret must not be readable before its mode is set
         target.chmod(file.mode)
-    fresh = folder / f"..{secrets.token_hex(6)}"
     fresh.symlink_to(new.name)
-    fresh.replace(link)
-    _show(folder, {path.split("/", 1)[0] for path in files})
-    if old is not None:
-        remove_tree(old)
-    return True
-
-
-def _linked(link: Path) -> Path | None:
-    """The folder of the old files. What a link of a container names is left alone."""
-    if not link.is_symlink():
-        return None
-    old = link.parent / link.readlink()
-    is_ours = old.parent == link.parent and old.name.startswith("..") and old.name not in {"..", DATA}
-    return old if is_ours and old.is_dir() and not old.is_symlink() else None
-
-
-def _show(folder: Path, names: set[str]) -> None:
-    """Make the visible names links through `..data`, and remove those of files that are gone."""
+    fresh.replace(folder / DATA)
+    names = {path.split("/", 1)[0] for path in files}
     for entry in folder.iterdir():
-        if not entry.name.startswith("..") and entry.name not in names:
+        if entry.name not in {*names, new.name, DATA}:
             remove(entry)
     for name in names:
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(f"{DATA}/{name}")
 
 
-def _holds(folder: Path, files: Mapping[str, ProjectedFile]) -> bool:
-    """Whether a folder holds exactly these files. Nothing is read behind what a container put there."""
-    here: dict[str, ProjectedFile] = {}
-    below: dict[str, dict[str, ProjectedFile]] = {}
-    for path, file in files.items():
-        first, _, rest = path.partition("/")
-        if rest:
-            below.setdefault(first, {})[rest] = file
-        else:
-            here[first] = file
-    missing = {*here, *below}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name not in missing:
-                return False
-            missing.remove(entry.name)
-            path_of = folder / entry.name
-            if entry.name in here:
-                same = _is(path_of, here[entry.name])
-            else:
-                same = entry.is_dir(follow_symlinks=False) and _holds(path_of, below[entry.name])
-            if not same:
-                return False
-    return not missing
-
-
-def _is(path: Path, file: ProjectedFile) -> bool:
-    status = path.lstat()
-    same_shape = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == file.mode
-    return same_shape and status.st_size == len(file.data) and read_end(path, len(file.data)) == file.data
-
-
-# ---------------------------------------------------------------------- temporary
-#
-# The TMPDIR of a pod: a folder with a short path.
+# ---------------------------------------------------------------------- TMPDIR
 #
 # Python's multiprocessing, and with it the workers of data loaders, makes sockets in TMPDIR, and the path of a socket
-# is limited to 104 (macOS) or 108 bytes. A folder inside the state folder would be too long for many users. So it lies
-# in /tmp, and a link in the pod's folder names it, by which a later run of the cluster can remove it, too. It goes with
-# the pod's last process.
+# is limited to 108 bytes. A folder inside the state folder would be too long for many users. So it lies in /tmp, and a
+# link in the pod's folder names it, by which a later run of the cluster can remove it, too. It goes with the pod's last
+# process.
 
 SHORT = Path("/tmp")  # noqa: S108 - mkdtemp makes a folder that is the user's alone
 PREFIX = "tw-"
@@ -317,8 +215,6 @@ def _is_ours(folder: Path) -> bool:
 
 
 # ---------------------------------------------------------------------- volumes
-#
-# The volumes of one pod: a folder of this machine for each, and the mounts of its containers.
 
 _EMPTY_DIR_MODE, _IN_MEMORY_MODE = 0o777, 0o1777
 _UNREADABLE = re.compile(r"[^-a-z0-9]")
@@ -337,15 +233,17 @@ class Mount(NamedTuple):
 class Volumes:
     """The volumes of one pod. `prepare` makes them, `refresh` follows changes of what they show."""
 
-    def __init__(self, folder: Path, sources: ProjectionSources, *, clock: Callable[[], float] = running_on) -> None:
+    def __init__(self, folder: Path, sources: Sources, *, clock: Callable[[], float] = running_on) -> None:
         """`folder`: where the pod's own volumes lie. `clock`: seconds that only grow, also while the machine sleeps."""
         self._folder = folder
         self._clock = clock
-        self._sources = KeptTokens(sources, clock)
+        self._sources = sources
+        self._tokens: dict[tuple[str, int], tuple[str, float]] = {}
+        """Text and time to renew, by audience and lifetime."""
         self.folders: dict[str, str] = {}
         """Folder or file by name of the volume."""
-        self._written: set[str] = set()
-        """Names of the volumes whose files the node writes; containers only read them."""
+        self._written: dict[str, Mapping[str, ProjectedFile]] = {}
+        """The volumes whose files the node writes, and containers only read."""
         self._due: float | None = None
 
     @property
@@ -375,19 +273,30 @@ class Volumes:
         for volume in spec_of(pod).get("volumes") or ():
             name = volume["name"]
             try:
-                payload = await payload_of(pod, volume, self._sources)
+                payload = await payload_of(pod, volume, self._sources, functools.partial(self._token, pod))
                 if payload is None:
                     continue
                 folder = self._folder / _file_name(name)
-                # Nobody removes the files of a pod while a thread still writes some.
-                changed |= await finished_in_thread(functools.partial(write, folder, payload.files))
+                if payload.files != self._written.get(name):
+                    # Nobody removes the files of a pod while a thread still writes some.
+                    await finished_in_thread(functools.partial(write, folder, payload.files))
+                    self._written[name], changed = payload.files, True
             except (VolumeError, SourceUnavailableError, OSError) as error:
                 raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
             self.folders[name] = str(folder)
-            self._written.add(name)
             due += [] if payload.renew_after is None else [payload.renew_after]
         self._due = self._clock() + min(due) if due else None
         return changed
+
+    async def _token(self, pod: Document, audience: str, seconds: int) -> Token:
+        """The kept token, or a new one if it is due."""
+        text, due = self._tokens.get((audience, seconds), ("", 0.0))
+        now = self._clock()
+        if not text or now >= due:
+            fresh = await self._sources.token(pod, audience=audience, seconds=seconds)
+            text, due = fresh.text, now + fresh.renew_after
+            self._tokens[audience, seconds] = (text, due)
+        return Token(text, due - now)
 
     async def _locate(self, pod: Document, volume: Document) -> str:
         """The folder of a volume that is not made of files."""
@@ -404,11 +313,10 @@ class Volumes:
 
     def _own_folder(self, name: str, medium: str) -> str:
         folder = self._folder / _file_name(name)
-        if not folder.is_symlink() and not folder.exists():
+        if not folder.exists():
             folder.mkdir(parents=True)
             # As a kubelet does, for containers with other users; those of this machine do not reach it.
             folder.chmod(_IN_MEMORY_MODE if medium == "Memory" else _EMPTY_DIR_MODE)
-        refuse_link(folder)
         return str(folder)
 
     def mounts_of(self, container: Document, variables: Mapping[str, str]) -> list[Mount]:
@@ -457,40 +365,3 @@ def _host_path(source: Document) -> str:
 def _file_name(name: str) -> str:
     """Names of volumes are DNS labels; anything else would come from a server without validation."""
     return _UNREADABLE.sub("_", name)
-
-
-class KeptTokens:
-    """The sources of one pod, with its tokens kept; a `ProjectionSources`."""
-
-    def __init__(self, sources: ProjectionSources, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds that only grow, also while the machine sleeps: tokens expire meanwhile."""
-        self._sources = sources
-        self._clock = clock
-        self._kept: dict[tuple[str, int], tuple[str, float]] = {}
-        """Text and time to renew, by audience and lifetime."""
-
-    async def config_map(self, namespace: str, name: str) -> Document | None:
-        """One ConfigMap."""
-        return await self._sources.config_map(namespace, name)
-
-    async def secret(self, namespace: str, name: str) -> Document | None:
-        """One Secret."""
-        return await self._sources.secret(namespace, name)
-
-    async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
-        """The kept token, or a new one if it is due."""
-        text, due = self._kept.get((audience, seconds), ("", 0.0))
-        now = self._clock()
-        if not text or now >= due:
-            fresh = await self._sources.token(pod, audience=audience, seconds=seconds)
-            text, due = fresh.text, now + fresh.renew_after
-            self._kept[audience, seconds] = (text, due)
-        return Token(text, due - now)
-
-    async def claim_folder(self, namespace: str, claim: str) -> str:
-        """The folder of a claim."""
-        return await self._sources.claim_folder(namespace, claim)
-
-    def allocatable(self) -> Mapping[str, str]:
-        """What the node has to give to pods."""
-        return self._sources.allocatable()

@@ -1,52 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PTH105, PTH123, PTH208, S607 - pathlib would double the time to start; `ps` is POSIX
+# ruff: noqa: PTH100, PTH105 - pathlib would double the time to start
 """Runs one container's process, writes its log, and ends it with all its descendants when the cluster goes away.
 
-It runs as a file in a bare interpreter (`python -I -S guard.py`) and imports nothing of the project, so that it starts
-in a few milliseconds.
+It runs in a bare interpreter (`python -I -S guard.py`, or forked by the spawner) and imports nothing of the project but
+`lowlevel`, so that it starts in a few milliseconds.
 
-Standard input is the control pipe. Its first line is the order, a JSON object (`Order` of `containers`). Each further
-line is `term` (SIGTERM to the program) or `kill` (SIGKILL to every descendant). The cluster process holds the
-other end as long as it lives; even SIGKILL closes it. At end of file the guard sends SIGTERM, waits for the grace
-period of the order, and kills what is left.
+Standard input is the control pipe. Its first line is a JSON object (`ProcessSpec` of `supervision`). Each further line
+is `term` (SIGTERM to the program) or `kill` (SIGKILL to every descendant). The cluster process holds the other end as
+long as it lives; even SIGKILL closes it. At end of file the guard sends SIGTERM, waits for the grace period of the
+specification, and kills what is left.
 
 Standard output is the report pipe, one JSON object a line: `started` with pid and start time, `ended` with the code
 (128 + n after signal n) and the time at which the program ended, and `exited` once its log is complete and nothing of
 it runs; or only `failed` with the reason why the program cannot run.
 
-Everything that the program started ends with it, as in a container. On Linux the guard adopts orphans of its
-descendants (PR_SET_CHILD_SUBREAPER), so a process cannot leave the tree by starting a session of its own. Elsewhere a
-process that detached and whose parent has ended is found only by its process group. What a guard leaves behind that
-was killed itself is ended by its spawner and by the node.
+Everything that the program started ends with it, as in a container. The guard adopts orphans of its descendants, so a
+process cannot leave the tree by starting a session of its own. What a guard leaves behind that was killed itself is
+ended by its spawner and by the node.
 
 A log that cannot be written, because the disk is full for example, stops neither the guard nor its program.
 """
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
 import os
 import select
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import termios
 import time
 from typing import Any
 
-LINUX = sys.platform == "linux"
+if __name__ == "__main__":  # a bare interpreter finds no packages
+    sys.path.append(os.path.abspath(f"{__file__}/../../../../../.."))
+
+from trainwright.controller.local.node.process import lowlevel
+
 CHUNK = 64 * 1024
 LINE_BYTES = 16 * 1024
 """Longer lines are written in parts, as container runtimes do."""
 DRAIN_SECONDS = 2.0
 KILL_SECONDS = 10.0
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-EPOLL_CTL_ADD = 1
 
 
 class LogFile:
@@ -162,8 +159,8 @@ class LogFile:
 class ProgramGuard:
     """One program, its pipes and its descendants."""
 
-    def __init__(self, order: dict[str, Any], rest: bytes) -> None:
-        self._order = order
+    def __init__(self, spec: dict[str, Any], rest: bytes) -> None:
+        self._spec = spec
         self._commands = rest
         self._child: subprocess.Popen[bytes] | None = None
         self._code: int | None = None
@@ -181,15 +178,16 @@ class ProgramGuard:
             raise
 
     def _run(self) -> None:
-        if LINUX:
-            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        wake = self._wake_on_signals()
+        lowlevel.adopt_orphans()
+        wake, spec = self._wake_on_signals(), self._spec
         try:
-            order = self._order
-            log = LogFile(order["log"], order["log_bytes"], order["log_files"], prompts=bool(order["prompts"]))
-            child = self._start(bool(self._order["stdio"]))
+            log = LogFile(spec["log"], spec["log_bytes"], spec["log_files"], prompts=bool(spec["prompts"]))
+            child = self._start(bool(spec["stdio"]))
         except (OSError, ValueError) as error:
-            self._report({"failed": reason(error, self._order), "at": time.time()})
+            # Without a number it is the launcher's text.
+            launching = isinstance(error, OSError) and error.errno == 0
+            why = error.args[1] if launching else lowlevel.start_failure(error, spec["command"], spec["folder"])
+            self._report({"failed": why, "at": time.time()})
             return
         self._log = log
         pipes = (child.stdout, "stdout"), (child.stderr, "stderr")
@@ -215,40 +213,39 @@ class ProgramGuard:
         return read
 
     def _start(self, passed: bool) -> "subprocess.Popen[bytes]":
-        """Start the program: with pipes to the log, or with the descriptors that the order names."""
-        order = self._order
-        stdin, stdout, stderr = order["stdio"] if passed else (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
-        terminal = order["terminal"]
+        """Start the program: with pipes to the log, or with the descriptors that the specification names."""
+        spec = self._spec
+        stdin, stdout, stderr = spec["stdio"] if passed else (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
+        terminal = spec["terminal"]
         failed, failing = os.pipe()
-        ticket: list[int] = order["ticket"] or []
-        launched = [*order["launcher"], str(failing), *map(str, ticket)] if order["launcher"] else []
+        handle: list[int] = spec["exit_handle"] or []
+        launched = [*spec["launcher"], str(failing), *map(str, handle)] if spec["launcher"] else []
 
         def before_program() -> None:
             if terminal:
-                _take_terminal()
-            _die_with_parent()
-            if ticket:
-                announce(*ticket)
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the controlling terminal of the new session
+            lowlevel.die_with_parent()
+            if handle:
+                lowlevel.announce(*handle)
 
         self._child = child = subprocess.Popen(
-            launched or order["command"],
-            env=order["environment"],
-            cwd="/" if launched else order["folder"],
+            launched or spec["command"],
+            env=spec["environment"],
+            cwd="/" if launched else spec["folder"],
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             # A terminal needs a session, whose leader leads a process group, too. A launcher makes it inside.
             process_group=None if terminal and not launched else 0,
             start_new_session=terminal and not launched,
-            preexec_fn=_die_with_parent if launched else before_program,  # noqa: PLW1509
-            pass_fds=[failing, *ticket[:2]] if launched else [],
+            preexec_fn=lowlevel.die_with_parent if launched else before_program,  # noqa: PLW1509
+            pass_fds=[failing, *handle[:2]] if launched else [],
         )
-        for descriptor in {failing, *ticket[:2], *(one for one in (stdin, stdout, stderr) if one >= 0)}:
+        for descriptor in {failing, *handle[:2], *(one for one in (stdin, stdout, stderr) if one >= 0)}:
             os.close(descriptor)
         if reason := self._launch_failure(failed):
             raise OSError(0, reason)
-        pid = child.pid
-        report = {"started": pid, "start_time": start_time(pid), "guard": os.getpid()}
+        report = {"started": child.pid, "start_time": lowlevel.start_time(child.pid), "guard": os.getpid()}
         self._report(report | {"at": time.time()})
         return child
 
@@ -265,13 +262,13 @@ class ProgramGuard:
     def _watch(self, wake: int, streams: dict[int, str]) -> None:
         """Copy the output and obey the control pipe until the program has ended."""
         sources = {0: "control", wake: "wake", **streams}
-        # What came in one read with the order.
+        # What came in one read with the specification.
         self._obey(b"")
         self._reap()
         while self._code is None:
             timeout = None
             if self._orphaned_at is not None:
-                timeout = self._orphaned_at + self._order["grace"] - time.monotonic()
+                timeout = self._orphaned_at + self._spec["grace"] - time.monotonic()
                 if timeout <= 0:
                     self.end_descendants()
                     timeout = 0.1
@@ -317,7 +314,7 @@ class ProgramGuard:
         Workers that load data would die of it, and take a training along that saves its last checkpoint.
         """
         assert self._child is not None
-        if self._order["launcher"]:
+        if self._spec["launcher"]:
             # Its group is two processes of the launcher: one passes the signal on, the other ignores it.
             self.signal_group(signal.SIGTERM)
         else:
@@ -327,8 +324,7 @@ class ProgramGuard:
     def signal_group(self, number: int) -> None:
         """Signal the process group of the program."""
         assert self._child is not None
-        # macOS refuses if every member has ended.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, number)
 
     def end_descendants(self) -> None:
@@ -337,10 +333,8 @@ class ProgramGuard:
         while True:
             self.signal_group(signal.SIGKILL)
             # New children may appear between the look and the signal, so look again after each round.
-            left = descendants(os.getpid())
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+            left = lowlevel.descendants(os.getpid())
+            lowlevel.kill(left)
             self._reap()
             if not left or time.monotonic() > deadline:
                 return
@@ -356,10 +350,9 @@ class ProgramGuard:
             if not pid:
                 return
             if self._child is not None and pid == self._child.pid:
-                code = os.waitstatus_to_exitcode(status)
-                self._code = code if code >= 0 else 128 - code
+                self._code = lowlevel.exit_code(status)
                 self._ended_at = time.time()
-                self._child.returncode = code
+                self._child.returncode = self._code
 
     def _drain(self, streams: dict[int, str]) -> None:
         """Read what is left in the pipes. The time limit is for a reader's end that something foreign holds open."""
@@ -379,125 +372,24 @@ class ProgramGuard:
                 raise
 
 
-def reason(error: Exception, order: dict[str, Any]) -> str:
-    """Why the program cannot run, in the words of container runtimes."""
-    if isinstance(error, OSError) and error.errno == 0:
-        return error.strerror or str(error)  # the words of the launcher
-    name: str = order["command"][0]
-    if isinstance(error, FileNotFoundError) and error.filename == order["folder"]:
-        return f'working directory "{order["folder"]}" does not exist'
-    if isinstance(error, FileNotFoundError):
-        if "/" in name:
-            return f'exec: "{name}": stat {name}: no such file or directory'
-        return f'exec: "{name}": executable file not found in $PATH'
-    if isinstance(error, PermissionError):
-        return f'exec: "{name}": permission denied'
-    return f'exec: "{name}": {getattr(error, "strerror", None) or error}'
-
-
-def _die_with_parent() -> None:
-    if LINUX:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def announce(epoll: int, channel: int, number: int) -> None:
-    """Let the observer of ends (see `ends`) see the end of this process; without that, its guard's word counts."""
-    with contextlib.suppress(OSError):
-        me = os.pidfd_open(os.getpid())
-        with socket.socket(fileno=os.dup(channel)) as announcing:
-            # It keeps the descriptor open; in the message already, before it is read.
-            socket.send_fds(announcing, [number.to_bytes(4, "little")], [me])
-        # Once only, with the number for data. The kernel's structure has a gap before the data, but not on x86-64.
-        gap = "" if os.uname().machine == "x86_64" else "4x"
-        event = struct.pack(f"=I{gap}i4x", select.EPOLLIN | select.EPOLLONESHOT, number)
-        ctypes.CDLL(None).epoll_ctl(epoll, EPOLL_CTL_ADD, me, event)
-        os.close(me)
-
-
-def _take_terminal() -> None:
-    """Make standard input the controlling terminal of the new session."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def start_time(pid: int) -> str:
-    """When a process started, as text that only this process of this number has; empty if it has ended."""
-    if LINUX:
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                return file.read().rpartition(b")")[2].split()[19].decode()
-        except OSError:
-            return ""
-    found = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return found.stdout.strip()
-
-
-def children(pid: int) -> list[int]:
-    """The children of a process, the oldest first; those that have ended and were not collected are among them."""
-    if LINUX:
-        try:
-            with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-                return [int(one) for one in file.read().split()]
-        except FileNotFoundError:  # it has ended, or this kernel does not list children
-            pass
-        except OSError:
-            return []
-    return [one for one, parent in _processes() if parent == pid]
-
-
-def descendants(root: int) -> list[int]:
-    """All processes below `root` that have not ended."""
-    known: dict[int, list[int]] = {}
-    for pid, parent in _processes():
-        known.setdefault(parent, []).append(pid)
-    found: list[int] = []
-    queue = [root]
-    while queue:
-        below = known.get(queue.pop(), [])
-        found += below
-        queue += below
-    return found
-
-
-def _processes() -> list[tuple[int, int]]:
-    if not LINUX:
-        command = ["ps", "-A", "-o", "pid=,ppid=,stat="]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listing:
-            rows = [line.split(None, 2) for line in listing.communicate()[0].splitlines()]
-        # `ps` lists itself, a child of the guard that has ended by now.
-        return [(int(p), int(q)) for p, q, state in rows if not state.startswith("Z") and int(p) != listing.pid]
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    state, parent = file.read().rpartition(b")")[2].split()[:2]
-            except OSError:  # it has ended
-                continue
-            if state not in (b"Z", b"X"):
-                found.append((int(name), int(parent)))
-    return found
-
-
 def main(numbers: "dict[int, int] | None" = None) -> None:
-    """Read the order and run it in a session of its own, which Ctrl-C on a terminal does not reach.
+    """Read the specification and run it in a session of its own, which Ctrl-C on a terminal does not reach.
 
-    `numbers` are the descriptors here by those that the order names, if they differ.
+    `numbers` are the descriptors here by those that the specification names, if they differ.
     """
     os.setsid()
     data = b""
     while b"\n" not in data:
         more = os.read(0, CHUNK)
         if not more:
-            return  # the cluster ended before the order was complete
+            return  # the cluster ended before the specification was complete
         data += more
     line, _, rest = data.partition(b"\n")
-    order: dict[str, Any] = json.loads(line)
-    for name in ("stdio", "ticket"):
-        if numbers and order[name]:
-            # The third of a ticket is no descriptor.
-            own = [] if name == "stdio" else order[name][2:]
-            order[name] = [*(numbers.get(one, one) for one in order[name][: 3 - len(own)]), *own]
-    ProgramGuard(order, rest).run()
+    spec: dict[str, Any] = json.loads(line)
+    for name, count in (("stdio", 3), ("exit_handle", 2)):  # the third of an exit handle is no descriptor
+        if numbers and (named := spec[name]):
+            spec[name] = [*(numbers.get(one, one) for one in named[:count]), *named[count:]]
+    ProgramGuard(spec, rest).run()
 
 
 if __name__ == "__main__":

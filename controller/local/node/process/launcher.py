@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PTH103, PTH112, PTH115, PTH120, PTH123, PTH208, PTH211, S606 - pathlib would double the time to start
+# ruff: noqa: PTH100, PTH103, PTH112, PTH115, PTH120, PTH123, PTH208, PTH211 - pathlib would double the time to start
+# ruff: noqa: S606 - that is what it is for
 """Mode A: runs a program in namespaces of its own (user, mount, host name, processes), or joins those of another.
 
-It runs as a file in a bare interpreter (`python -I -S launcher.py FILE FD [TICKET]`) as the program of a guard, and
-imports nothing of the project. FILE is a JSON object (`Launch` of `isolation`). FD is a pipe: closed without a word
-when the program runs, else it says why not. TICKET: three numbers that a program announces itself with; see `ends`.
+It runs in a bare interpreter (`python -I -S launcher.py FILE FD [HANDLE]`) as the program of a guard, and imports
+nothing of the project but `lowlevel`. FILE is a JSON object (`Launch` of `hosting`). FD is a pipe: closed without a
+word when the program runs, else it says why not. HANDLE: three numbers that a program announces itself with; see
+`ends`.
 
 The new root is a tmpfs in which everything of `/` is mounted again, and the pod's volumes at their paths. Where such a
 path is missing, its nearest existing folder is replaced by one in the tmpfs that shows the same entries; the machine's
 own folders never change. In the new process namespace the first process is a small init: it passes SIGTERM on and
 collects orphans. When it ends, the kernel kills everything in the namespace.
+
+With `python -I -S launcher.py network FD` it holds a network namespace instead; see `hold_network`.
 
 Everything works without privilege: https://man7.org/linux/man-pages/man7/user_namespaces.7.html
 """
@@ -20,7 +24,6 @@ import fcntl
 import json
 import os
 import platform
-import select
 import signal
 import socket
 import stat
@@ -29,10 +32,24 @@ import sys
 import termios
 from typing import Any
 
+if __name__ == "__main__":  # a bare interpreter finds no packages
+    sys.path.append(os.path.abspath(f"{__file__}/../../../../../.."))
+
+from trainwright.controller.local.node.process.lowlevel import (
+    LIBC,
+    announce,
+    check,
+    die_with_parent,
+    exit_code,
+    map_own_user,
+    start_failure,
+)
+
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_UNBINDABLE, MS_PRIVATE = (
     *(1, 2, 4, 32, 4096, 16384),
     *(1 << 17, 1 << 18),
@@ -40,19 +57,12 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_UNBINDABLE, MS_P
 MS_NOEXEC, MS_NOATIME, MS_NODIRATIME, MS_RELATIME = 8, 1024, 2048, 1 << 21
 ST_RELATIME = 4096
 MNT_DETACH = 2
-PR_SET_PDEATHSIG = 1
-EPOLL_CTL_ADD = 1
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 NAMESPACES = ("user", "pid_for_children", "uts", "mnt")
 
-LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def check(result: int, what: str) -> None:
-    """Raise OSError for a failed call of the C library."""
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+READY, OPEN = b"ready", b"o"
+"""Of the socket of a program that holds a network: what it says first, and a request for a socket of the network."""
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
@@ -179,9 +189,7 @@ def make_namespaces(network: int) -> None:
         return
     user, group = os.getuid(), os.getgid()
     check(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWPID), "unshare")
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(text)
+    map_own_user(user, group)
     # Nothing that is mounted from here on reaches the machine.
     mount("none", "/", "", MS_REC | MS_PRIVATE)
 
@@ -211,25 +219,6 @@ def build(launch: dict[str, Any]) -> None:
 #
 
 
-def die_with_parent() -> None:
-    """Be killed when the parent ends, whatever ends it."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def announce(epoll: int, channel: int, number: int) -> None:
-    """Let the observer of ends (see `ends`) see the end of this process; without that, its guard's word counts."""
-    with contextlib.suppress(OSError):
-        me = os.pidfd_open(os.getpid())
-        with socket.socket(fileno=os.dup(channel)) as announcing:
-            # It keeps the descriptor open; in the message already, before it is read.
-            socket.send_fds(announcing, [number.to_bytes(4, "little")], [me])
-        # Once only, with the number for data. The kernel's structure has a gap before the data, but not on x86-64.
-        gap = "" if os.uname().machine == "x86_64" else "4x"
-        event = struct.pack(f"=I{gap}i4x", select.EPOLLIN | select.EPOLLONESHOT, number)
-        LIBC.epoll_ctl(epoll, EPOLL_CTL_ADD, me, event)
-        os.close(me)
-
-
 def execute(launch: dict[str, Any], failed: int) -> None:
     """Become the program. Does not return; says on `failed` why the program cannot run."""
     try:
@@ -242,22 +231,8 @@ def execute(launch: dict[str, Any], failed: int) -> None:
             raise FileNotFoundError
         os.execvpe(command[0], command, os.environ)
     except OSError as error:
-        say(failed, reason(error, launch))
+        say(failed, start_failure(error, launch["command"], launch["folder"]))
     os._exit(128)
-
-
-def reason(error: OSError, launch: dict[str, Any]) -> str:
-    """Why the program cannot run, in the words of container runtimes."""
-    name, folder = launch["command"][0], launch["folder"]
-    if error.filename == folder and name != folder:
-        return f'working directory "{folder}": {error.strerror}'
-    if isinstance(error, PermissionError) and os.path.isdir(name):
-        return f'exec: "{name}": is a directory'
-    if isinstance(error, FileNotFoundError) and "/" not in name:
-        return f'exec: "{name}": executable file not found in $PATH'
-    if isinstance(error, FileNotFoundError):
-        return f'exec: "{name}": stat {name}: no such file or directory'
-    return f'exec: "{name}": {(error.strerror or str(error)).lower()}'
 
 
 def say(descriptor: int, text: str) -> None:
@@ -266,13 +241,7 @@ def say(descriptor: int, text: str) -> None:
         os.write(descriptor, text.encode("utf-8", "replace"))
 
 
-def exit_code(status: int) -> int:
-    """The code of a process as shells report it."""
-    code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code
-
-
-def init(launch: dict[str, Any], failed: int, ticket: list[int]) -> int:
+def init(launch: dict[str, Any], failed: int, handle: list[int]) -> int:
     """The first process of the namespace: starts the program, passes SIGTERM on, collects orphans."""
     die_with_parent()
     # The namespace's own processes; a machine that hides parts of /proc refuses, and then the outer one stays.
@@ -281,10 +250,10 @@ def init(launch: dict[str, Any], failed: int, ticket: list[int]) -> int:
     program = os.fork()
     if program == 0:
         os.setpgid(0, 0)
-        if ticket:
-            announce(*ticket)
+        if handle:
+            announce(*handle)
         execute(launch, failed)
-    for descriptor in (failed, *ticket[:2]):
+    for descriptor in (failed, *handle[:2]):
         os.close(descriptor)
     with contextlib.suppress(PermissionError):  # it runs already, and has done so itself
         os.setpgid(program, program)
@@ -310,12 +279,38 @@ def outer(child: int, descriptors: list[int]) -> int:
     return exit_code(os.waitpid(child, 0)[1])
 
 
+def hold_network(requests: socket.socket) -> int:
+    """Hold a network namespace that has a loopback and nothing else, and open sockets in it.
+
+    First it sends `READY`, or why the namespace cannot be made. Then it answers each `OPEN` with a TCP socket of the
+    namespace. At the end of the socket it ends; the namespace goes with the last process in it.
+    """
+    user, group = os.getuid(), os.getgid()
+    try:
+        check(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNET), "unshare")
+        map_own_user(user, group)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            request = struct.pack("16sh22x", b"lo", 0)
+            (flags,) = struct.unpack_from("h", fcntl.ioctl(asked, SIOCGIFFLAGS, request), 16)
+            fcntl.ioctl(asked, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | IFF_UP))
+    except OSError as error:
+        requests.sendall((error.strerror or str(error)).encode("utf-8", "replace"))
+        return 1
+    requests.sendall(READY)
+    while requests.recv(len(OPEN)):
+        with socket.socket() as opened:
+            socket.send_fds(requests, [OPEN], [opened.fileno()])
+    return 0
+
+
 def main() -> int:
-    """Launch, and return the exit code of the program."""
+    """Launch, and return the exit code of the program; or hold a network."""
+    if sys.argv[1] == "network":
+        return hold_network(socket.socket(fileno=int(sys.argv[2])))
     with open(sys.argv[1], "rb") as file:
         launch: dict[str, Any] = json.load(file)
-    failed, *ticket = map(int, sys.argv[2:])
-    descriptors = [failed, *ticket[:2]]
+    failed, *handle = map(int, sys.argv[2:])
+    descriptors = [failed, *handle[:2]]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     joins = launch["join"]
@@ -339,7 +334,7 @@ def main() -> int:
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         execute(launch, failed)
-    code = init(launch, failed, ticket)
+    code = init(launch, failed, handle)
     os._exit(code)
 
 

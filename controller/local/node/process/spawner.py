@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PTH100, PTH120, PTH118 - pathlib would double the time to start
+# ruff: noqa: PTH100 - pathlib would double the time to start
 """Starts guards for the node: a small process that forks, so that the large one of the cluster never has to.
 
 A fork holds Python's interpreter lock until the new program runs, which on a busy machine stopped the cluster for 0.1 s
 at a time. A fork of this process takes a millisecond, and the new one is a guard already: nothing has to be imported.
 
-It runs as a file in a bare interpreter (`python -I -S spawner.py FD`) and imports nothing of the project but `guard`.
-FD is a socket. Each message is `HEADER`: how many more descriptors there are, and which numbers the order of the guard
-knows them by. With it come the guard's standard input, output and error, and those descriptors. At the end of the
-socket guards go on, and notice by their own pipes that the cluster is gone; this process ends with the last of them.
+It runs in a bare interpreter (`python -I -S spawner.py FD`) and imports nothing of the project but `guard`. FD is a
+socket. Each message is `HEADER`: how many more descriptors there are, and which numbers the specification of the
+program knows them by. With it come the guard's standard input, output and error, and those descriptors. At the end of
+the socket guards go on, and notice by their own pipes that the cluster is gone; this process ends with the last of
+them.
 
-On Linux it adopts what a guard leaves behind that was killed itself (PR_SET_CHILD_SUBREAPER), and kills it: also a
-process in a session of its own whose parent has ended. A guard that ends as it should leaves nothing.
+It adopts what a guard leaves behind that was killed itself, and kills it: also a process in a session of its own whose
+parent has ended. A guard that ends as it should leaves nothing.
 """
 
 import contextlib
-import ctypes
-import importlib.util
 import os
 import select
 import signal
@@ -26,28 +25,21 @@ import sys
 import traceback
 from typing import Any
 
+if __name__ == "__main__":  # a bare interpreter finds no packages
+    sys.path.append(os.path.abspath(f"{__file__}/../../../../../.."))
+
+from trainwright.controller.local.node.process import guard, lowlevel
+
 NUMBERS = 5
-"""So many descriptors more at most: standard input, output and error of a program, and those of its ticket."""
+"""So many descriptors more at most: standard input, output and error of a program, and those of its exit handle."""
 HEADER = struct.Struct(f"={1 + NUMBERS}i")
 STANDARD = 3
 MOST = STANDARD + NUMBERS
 ORPHAN_SECONDS = 0.005
 """Time until orphans are looked for again: a killed process takes a moment to end, and may have forked before."""
-_PR_SET_CHILD_SUBREAPER = 36
 
 
-def load_guard() -> Any:
-    """The module `guard`, by its path: the folder of this file must not be searched for modules."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
-    spec = importlib.util.spec_from_file_location("guard", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def become_guard(guard: Any, numbers: list[int], descriptors: list[int]) -> None:
+def become_guard(numbers: list[int], descriptors: list[int]) -> None:
     """Run the guard in this process; does not return."""
     code = 1
     try:
@@ -67,12 +59,10 @@ def become_guard(guard: Any, numbers: list[int], descriptors: list[int]) -> None
 class Spawner:
     """The loop of the process: it starts guards, collects them, and ends what a dead one left."""
 
-    def __init__(self, guard: Any, requests: socket.socket) -> None:
-        self._guard = guard
+    def __init__(self, requests: socket.socket) -> None:
         self._requests: socket.socket | None = requests
         self._guards: set[int] = set()
-        if guard.LINUX:
-            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        lowlevel.adopt_orphans()
         self._wake, self._woken = os.pipe()
         for descriptor in (self._wake, self._woken):
             os.set_blocking(descriptor, False)
@@ -110,7 +100,7 @@ class Spawner:
             for descriptor in (self._wake, self._woken):
                 os.close(descriptor)
             requests.close()
-            become_guard(self._guard, numbers[:count], descriptors)
+            become_guard(numbers[:count], descriptors)
         self._guards.add(pid)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -120,20 +110,16 @@ class Spawner:
         with contextlib.suppress(ChildProcessError):
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
                 self._guards.discard(pid)
-        if not self._guard.LINUX:
-            return False  # what a dead guard left is not ours
-        orphans = [pid for pid in self._guard.children(os.getpid()) if pid not in self._guards]
+        orphans = [pid for pid in lowlevel.children(os.getpid()) if pid not in self._guards]
         for orphan in orphans:
             # Its children are no orphans yet, and may start others meanwhile.
-            for pid in (orphan, *self._guard.descendants(orphan)):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+            lowlevel.kill([orphan, *lowlevel.descendants(orphan)])
         return bool(orphans)
 
 
 def main() -> None:
     """Serve the socket until its end."""
-    Spawner(load_guard(), socket.socket(fileno=int(sys.argv[1]))).run()
+    Spawner(socket.socket(fileno=int(sys.argv[1]))).run()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One container as a process of this machine, under a guard; see `guard` for the pipes between them."""
+"""One container as a process of this machine, under a guard; see `guard` for the pipes between them.
+
+Guards are started by a spawner, which is a process of its own; see there for the reason.
+"""
 
 import asyncio
-import contextlib
 import json
 import logging
 import os
@@ -17,20 +19,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
-from trainwright.controller.local.node.files import read_end, write_fresh
-from trainwright.controller.local.node.process import ends as memory
-from trainwright.controller.local.node.process import processes
-from trainwright.controller.local.node.process.ends import End, Ends, Ticket
+from trainwright.controller.local.node.files import read_end
+from trainwright.controller.local.node.process import ends, lowlevel
+from trainwright.controller.local.node.process.ends import ExitHandle, ExitOrderTracker, TrackedExit
 from trainwright.controller.local.node.process.spawner import HEADER, NUMBERS
 from trainwright.controller.runtime import finished_in_thread, made_in_thread
 
 log = logging.getLogger(__name__)
-
-# ---------------------------------------------------------------------- spawning
-#
-# How guards are started: by a spawner, which is a process of its own; see there for the reason.
 
 GUARD = Path(__file__).with_name("guard.py")
 SPAWNER = Path(__file__).with_name("spawner.py")
@@ -38,25 +35,41 @@ LAUNCHER = Path(__file__).with_name("launcher.py")
 _END_SECONDS = 10.0
 
 
-class Started(Protocol):
-    """A guard that was started; a Popen is one."""
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A guard that was started."""
 
-    @property
-    def stdin(self) -> IO[bytes] | None:
-        """Its control pipe."""
-        ...
+    stdin: IO[bytes]
+    """Its control pipe."""
+    stdout: IO[bytes]
+    """Its report pipe."""
+    process: subprocess.Popen[bytes] | None = None
+    """None: its spawner collects it."""
 
-    @property
-    def stdout(self) -> IO[bytes] | None:
-        """Its report pipe."""
-        ...
+    def send(self, line: bytes) -> None:
+        """Send a line of the control pipe. A guard may have ended: its report, or that there is none, says so."""
+        with suppress(BrokenPipeError, ValueError):
+            self.stdin.write(line)
+            self.stdin.flush()
 
-    def wait(self) -> object:
-        """Return when it has ended; its report pipe is at its end then."""
-        ...
+    def let_go(self) -> None:
+        """Close the control pipe: the guard takes this for the end of the cluster, and ends what still runs."""
+        with suppress(BrokenPipeError):  # what is left of the specification
+            self.stdin.close()
+
+    def abandon(self) -> None:
+        """End it before it has a specification."""
+        self.let_go()
+        self.stdout.close()
+        self.wait()
+
+    def wait(self) -> None:
+        """Return when it has ended; one of a spawner has when the report pipe is at its end."""
+        if self.process is not None:
+            self.process.wait()
 
 
-def start_program(program: Path) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def start_program(program: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start one of the small programs beside this file, with the other end of the socket for its requests.
 
     Raises OSError.
@@ -64,7 +77,7 @@ def start_program(program: Path) -> tuple[subprocess.Popen[bytes], socket.socket
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(program), str(theirs.fileno())],
+            [sys.executable, "-I", "-S", str(program), *arguments, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env={},
@@ -85,17 +98,17 @@ class Spawner:
         """Its process, while there is one."""
         self._requests: socket.socket | None = None
 
-    def start(self, errors: Path, passed: Iterable[int]) -> Started:
+    def start(self, errors: Path, passed: Iterable[int]) -> Guard:
         """Start a guard.
 
         Args:
             errors: file for what the guard itself complains of.
-            passed: descriptors that its order names, at most five.
+            passed: descriptors that the specification names, at most five.
 
         Raises OSError.
         """
         numbers = _descriptors(passed)
-        with _emptied(errors) as stderr:
+        with errors.open("wb") as stderr:
             theirs_in, ours_in = os.pipe()
             ours_out, theirs_out = os.pipe()
             try:
@@ -107,7 +120,7 @@ class Spawner:
             finally:
                 os.close(theirs_in)
                 os.close(theirs_out)
-        return _Guard(os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb", buffering=0))
+        return Guard(os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb", buffering=0))
 
     def _send(self, numbers: list[int], descriptors: list[int]) -> None:
         message = HEADER.pack(len(numbers), *numbers, *(NUMBERS - len(numbers)) * [0])
@@ -142,21 +155,10 @@ class Spawner:
             self._end()
 
 
-class _Guard:
-    """A guard that a spawner started, and reaps."""
-
-    def __init__(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
-        self.stdin: IO[bytes] | None = stdin
-        self.stdout: IO[bytes] | None = stdout
-
-    def wait(self) -> None:
-        """Nothing is left to wait for once the report pipe is at its end."""
-
-
-def alone(errors: Path, passed: Iterable[int]) -> Started:
+def alone(errors: Path, passed: Iterable[int]) -> Guard:
     """Start one guard without a spawner. Raises OSError."""
-    with _emptied(errors) as stderr:
-        return subprocess.Popen(
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(GUARD)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -165,22 +167,15 @@ def alone(errors: Path, passed: Iterable[int]) -> Started:
             cwd="/",
             pass_fds=_descriptors(passed),
         )
-
-
-def _emptied(errors: Path) -> IO[bytes]:
-    """The file for complaints of a guard, which lies where its pod can change it. Raises OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(errors, flags, 0o600), "wb")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return Guard(process.stdin, process.stdout, process)
 
 
 def _descriptors(passed: Iterable[int]) -> list[int]:
     """Without the numbers that stand for a pipe of the guard's own, or for nothing."""
     return sorted({number for number in passed if number >= 0})
 
-
-# ---------------------------------------------------------------------- containers
-#
-# One container as a process of this machine, under a guard; see `guard` for the pipes between them.
 
 LOG_BYTES = 10 * 1024 * 1024
 LOG_FILES = 5
@@ -197,7 +192,7 @@ class ProgramStartError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ProcessSpec:
     """What a guard runs."""
 
     command: Sequence[str]
@@ -217,7 +212,7 @@ class Order:
     """Whether they are a terminal, which the program gets as its own."""
     launcher: Sequence[str] = ()
     """Program that makes the namespaces and then runs the command (mode A); see `launcher`. Empty: none."""
-    ticket: Ticket | None = None
+    exit_handle: ExitHandle | None = None
     """What the program announces itself with; None: nobody asks in which order it ends."""
 
 
@@ -237,7 +232,7 @@ class Exit:
 class ContainerProcess:
     """A started process. `wait` gives its end; `terminate` and `kill` return at once."""
 
-    def __init__(self, guard: Started, record: Path, end: End | None) -> None:
+    def __init__(self, guard: Guard, record: Path, end: TrackedExit | None) -> None:
         self._guard = guard
         self._record = record
         self.pid = 0
@@ -268,11 +263,11 @@ class ContainerProcess:
 
     def terminate(self) -> None:
         """SIGTERM to the program."""
-        self._send(b"term\n")
+        self._guard.send(b"term\n")
 
     def kill(self) -> None:
         """SIGKILL to the process and all its descendants."""
-        self._send(b"kill\n")
+        self._guard.send(b"kill\n")
         if self._overdue is None and not self.ended:
             self._overdue = asyncio.get_running_loop().call_later(GUARD_SECONDS, self._kill_guard)
 
@@ -280,21 +275,18 @@ class ContainerProcess:
         """A guard that is stopped obeys nothing; what it leaves behind is found without it."""
         if not self.ended and self._guard_pid:
             log.warning("%s: guard %d does not obey and is killed", self._record, self._guard_pid)
-            with contextlib.suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):
                 os.kill(self._guard_pid, signal.SIGKILL)
-
-    def _send(self, command: bytes) -> None:
-        _give(self._guard, command)
 
     def _started(self, report: Mapping[str, Any]) -> None:
         self.pid = int(report["started"])
         self.start_time = str(report["start_time"])
         self._guard_pid = int(report["guard"])
         self.started_at = _moment(report)
-        self._killed_before, self._since = memory.count(), time.monotonic()
+        self._killed_before, self._since = ends.count(), time.monotonic()
         # Written before anything else happens: after a crash of both processes it is what names the survivor.
         record = {"pid": self.pid, "start_time": self.start_time, "guard": report["guard"]}
-        write_fresh(self._record, json.dumps(record).encode())
+        self._record.write_text(json.dumps(record))
 
     async def follow(self, reports: asyncio.StreamReader) -> None:
         """Read the reports of the guard until it ends. Run it as a task.
@@ -316,10 +308,8 @@ class ContainerProcess:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Nobody follows it any more. The guard takes this for our end, and ends what still runs."""
-        assert self._guard.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._guard.stdin.close()
+        """Nobody follows it any more."""
+        self._guard.let_go()
         if not self._exit.done():
             self._exit.set_result(Exit(KILLED, datetime.now(UTC)))
             asyncio.get_running_loop().run_in_executor(None, self._guard.wait)
@@ -352,81 +342,82 @@ class ContainerProcess:
         if self._end is not None:
             self._end.report(at)
             at = await self._end.at()
-        with contextlib.suppress(OSError):  # the next start finds that it names no process any more
+        with suppress(OSError):  # the next start finds that it names no process any more
             self._record.unlink(missing_ok=True)
         code = KILLED if self._code is None else self._code
         exited = Exit(code, at)
         if code == KILLED:
             number = self._end.pid if self._end is not None else 0
-            named = await asyncio.to_thread(memory.killed, number, self._since)
+            named = await asyncio.to_thread(ends.killed, number, self._since)
             exited = replace(exited, out_of_memory=named)
         if code:  # a launcher ends with a code of its own after the kernel has killed what it started
-            exited = replace(exited, killed_nearby=memory.count() - self._killed_before)
+            exited = replace(exited, killed_nearby=ends.count() - self._killed_before)
         if not self._exit.done():
             self._exit.set_result(exited)
 
     def _end_survivors(self) -> None:
         """The guard was killed: end what it left. Blocks.
 
-        On Linux the kernel killed its program then, and the spawner kills what it started. This waits for that, and
-        does it if there is no such spawner.
+        The kernel killed its program then, and the spawner kills what it started. This waits for that, and does it if
+        there is no such spawner.
         """
-        processes.kill_group(self.pid, self.start_time)
-        if left := processes.kill_marked(str(self._record)):
+        lowlevel.kill_group(self.pid, self.start_time)
+        if left := lowlevel.kill_marked(str(self._record)):
             log.warning("%s: the guard was killed, and %d processes did not end: %s", self._record, len(left), left)
 
 
 async def start(
-    order: Order,
+    spec: ProcessSpec,
     *,
     record: Path,
     follow: Callable[[str, Any], asyncio.Task[None]],
-    spawn: Callable[[Path, Iterable[int]], Started] = alone,
-    ends: Ends | None = None,
+    spawn: Callable[[Path, Iterable[int]], Guard] = alone,
+    exits: ExitOrderTracker | None = None,
 ) -> ContainerProcess:
     """Start a program under a guard.
 
     Args:
-        order: what to run.
+        spec: what to run.
         record: file that names the process as long as it runs, for the next start of the cluster; next to it lies the
             guard's own error output.
         follow: starts a named task; it runs until the process has ended.
         spawn: starts the guard, in a thread.
-        ends: sees the end of the program, for one whose order among others counts.
+        exits: sees the end of the program, for one whose order among others counts.
 
     Raises:
-        StartError: the program cannot be executed.
+        ProgramStartError: the program cannot be executed.
         OSError: the guard cannot be started.
     """
-    if ends is None:
-        return await _started(order, record, follow, spawn, None)
-    end, ticket = ends.expect()
+    # By this name what it leaves behind is found, whatever became of its guard.
+    spec = replace(spec, environment={**spec.environment, lowlevel.MARKER: str(record)})
+    if exits is None:
+        return await _started(spec, record, follow, spawn, None)
+    end, handle = exits.expect()
     try:
-        return await _started(replace(order, ticket=ticket), record, follow, spawn, end)
+        return await _started(replace(spec, exit_handle=handle), record, follow, spawn, end)
     except BaseException:
-        ends.forget(end)
+        exits.forget(end)
         raise
 
 
 async def _started(
-    order: Order,
+    spec: ProcessSpec,
     record: Path,
     follow: Callable[[str, Any], asyncio.Task[None]],
-    spawn: Callable[[Path, Iterable[int]], Started],
-    end: End | None,
+    spawn: Callable[[Path, Iterable[int]], Guard],
+    end: TrackedExit | None,
 ) -> ContainerProcess:
-    # By this name what it leaves behind is found, whatever became of its guard.
-    order = replace(order, environment={**order.environment, processes.MARKER: str(record)})
-    guard, reports, line = await _ordered(order, record, spawn)
+    guard, reports, line = await _specified(spec, record, spawn)
     if not line and not _words_of(record) and spawn is not alone:
         # What starts guards was killed before it did.
         await _close(guard, reports)
-        guard, reports, line = await _ordered(order, record, alone)
+        guard, reports, line = await _specified(spec, record, alone)
     try:
         report: dict[str, Any] = json.loads(line)
     except ValueError:  # it was killed before it said anything, or while it did
-        report = {"failed": _last_words(record)}
-        await finished_in_thread(lambda: processes.kill_marked(str(record)))
+        words = _words_of(record).splitlines()
+        report = {"failed": f"the guard of the process ended: {words[-1] if words else 'no message'}"}
+        await finished_in_thread(lambda: lowlevel.kill_marked(str(record)))
     if "failed" in report:
         await _close(guard, reports)
         raise ProgramStartError(str(report["failed"]))
@@ -441,65 +432,36 @@ async def _started(
     return process
 
 
-async def _ordered(
-    order: Order, record: Path, spawn: Callable[[Path, Iterable[int]], Started]
-) -> tuple[Started, asyncio.StreamReader, bytes]:
-    """A guard that has its order, its reports, and the first of them; that is empty if it ended without one."""
-    passed = [*(order.stdio or ()), *(order.ticket or ())[:2]]
-    guard = await made_in_thread(lambda: spawn(record.with_suffix(".err"), passed), _abandon)
+async def _specified(
+    spec: ProcessSpec, record: Path, spawn: Callable[[Path, Iterable[int]], Guard]
+) -> tuple[Guard, asyncio.StreamReader, bytes]:
+    """A guard that has its specification, its reports, and the first of them; empty if it ended without one."""
+    passed = [*(spec.stdio or ()), *(spec.exit_handle or ())[:2]]
+    guard = await made_in_thread(lambda: spawn(record.with_suffix(".err"), passed), Guard.abandon)
+    reports = asyncio.StreamReader()
     try:
-        reports = await _reports_of(guard)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), guard.stdout)
     except BaseException:
-        _abandon(guard)
+        guard.abandon()
         raise
-    line = json.dumps(asdict(order)).encode() + b"\n"
+    line = json.dumps(asdict(spec)).encode() + b"\n"
     try:
-        # In a thread: an order with a large environment does not fit into the pipe at once.
-        await finished_in_thread(lambda: _give(guard, line))
+        # In a thread: one with a large environment does not fit into the pipe at once.
+        await finished_in_thread(lambda: guard.send(line))
         return guard, reports, await reports.readline()
     except BaseException:
         # Nobody else knows of its program, which must not outlive the wait: its container may be ending.
-        _give(guard, b"kill\n")
+        guard.send(b"kill\n")
         await _close(guard, reports)
         raise
 
 
-async def _reports_of(guard: Started) -> asyncio.StreamReader:
-    assert guard.stdout is not None
-    reports = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), guard.stdout)
-    return reports
-
-
-def _abandon(guard: Started) -> None:
-    """End a guard that has no order yet."""
-    assert guard.stdin is not None and guard.stdout is not None  # noqa: PT018 - as they are made
-    guard.stdin.close()
-    guard.stdout.close()
-    guard.wait()
-
-
-async def _close(guard: Started, reports: asyncio.StreamReader) -> None:
+async def _close(guard: Guard, reports: asyncio.StreamReader) -> None:
     """End a guard, and wait for that."""
-    assert guard.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # what is left of the order
-        guard.stdin.close()
+    guard.let_go()
     await reports.read()
     await asyncio.to_thread(guard.wait)
-
-
-def _give(guard: Started, line: bytes) -> None:
-    assert guard.stdin is not None
-    # It may have ended: its report, or that there is none, says so.
-    with contextlib.suppress(BrokenPipeError, ValueError):
-        guard.stdin.write(line)
-        guard.stdin.flush()
-
-
-def _last_words(record: Path) -> str:
-    text = _words_of(record)
-    return f"the guard of the process ended: {text.splitlines()[-1] if text else 'no message'}"
 
 
 def _words_of(record: Path) -> str:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes and lifecycle hooks of containers, in the statuses and events of pods."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 from tests.integration.local.node.conftest import POD, Document, Pods, container, python, status
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.events.v1 import Event
-from trainwright.controller.local.node.probes import HandlerTarget, attempt
-from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import contains, equals, eventually
 
 FOREVER = "import time; time.sleep(600)"
@@ -127,18 +124,3 @@ async def test_a_hook_that_fails_ends_the_container(pods: Pods) -> None:
     pod = await pods.reach("unhooked", "Failed", seconds=60)
     assert container(pod)["state"]["terminated"]["exitCode"] == 143
     await eventually(lambda: notes(pods, "unhooked"), contains("FailedPostStartHook: PostStartHook failed: no"))
-
-
-@pytest.mark.real_control_plane("etcd")
-async def test_the_health_service_of_a_real_server(control_plane: ControlPlane) -> None:
-    """etcd has one: gRPC in Go."""
-    (urls,) = [one for one in control_plane.components["etcd"].command if one.startswith("--listen-client-urls=")]
-    probe = {"port": int(urls.rpartition(":")[2])}
-    target = HandlerTarget(execute=no_command, container={"name": "etcd"})
-    assert await attempt({"grpc": probe}, target) == ""
-    said = await attempt({"grpc": {**probe, "service": "x" * 200}}, target)
-    assert said.endswith("the server has no answer of grpc.health.v1.Health for this service")
-
-
-async def no_command(_: Sequence[str]) -> tuple[int, bytes]:
-    raise AssertionError("no command is run")

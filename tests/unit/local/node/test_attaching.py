@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.assertions import does_not_raise
-from trainwright.controller.local.node.process.supervision import ContainerProcess, Order, start
+from trainwright.controller.local.node.process.supervision import ContainerProcess, ProcessSpec, start
 from trainwright.controller.local.node.sessions import Attachment, Input
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
@@ -46,7 +46,7 @@ class Talk:
 async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
     """A process that answers each line, on both outputs."""
     given = Input()
-    order = Order(
+    order = ProcessSpec(
         command=[sys.executable, "-c", TALKS],
         environment={"PATH": os.environ["PATH"]},
         folder=str(tmp_path),

@@ -51,7 +51,7 @@ def test_references(text: str, wanted: str) -> None:
 
 
 class Objects:
-    """ConfigMaps and Secrets of the namespace; a `ProjectionSources`."""
+    """ConfigMaps and Secrets of the namespace; a `Sources`."""
 
     def __init__(self) -> None:
         self.config_maps: dict[str, Document] = {}
@@ -111,9 +111,7 @@ def reference(kind: str, name: str, key: str, **more: Any) -> Document:
     ],
 )
 async def test_variables(objects: Objects, parts: Document, wanted: dict[str, str] | None) -> None:
-    found = await variables_of(
-        pod(), container(**parts), objects, service={"K": "service"}, allocatable=objects.allocatable()
-    )
+    found = await variables_of(pod(), container(**parts), objects, service={"K": "service"})
     if wanted is not None:
         assert found == wanted
     elif "env" in parts and "envFrom" in parts:
@@ -139,7 +137,7 @@ async def test_variables(objects: Objects, parts: Document, wanted: dict[str, st
 )
 async def test_missing_sources(objects: Objects, parts: Document, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        await variables_of(pod(), container(**parts), objects, service={}, allocatable={})
+        await variables_of(pod(), container(**parts), objects, service={})
     assert str(raised.value) == message
 
 
@@ -245,13 +243,11 @@ async def plan(one: Document, objects: Objects, tmp_path: Path, images: Images, 
     )
     workplace = Workplace(
         images=images,
-        lookup=objects,
+        sources=objects,
         inherited={"PATH": "/usr/bin", "HOME": "/home/me", "A": "inherited"},
         service={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
         rewrite=rewrite,
-        allocatable=objects.allocatable,
         pods=lambda: [one],
-        job_set=objects.job_set,
         cluster=tmp_path / "cluster",
     )
     volumes = Volumes(tmp_path / "volumes", objects)

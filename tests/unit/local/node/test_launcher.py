@@ -90,8 +90,11 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
         for name in ("root", "empty", "data"):
             (folder / name).mkdir()
         (folder / "data" / "file").write_text("content")
-        launcher = folder / "launcher.py"
-        shutil.copyfile(LAUNCHER, launcher)
+        package = folder / "trainwright" / "controller" / "local" / "node" / "process"
+        package.mkdir(parents=True)
+        for name in ("launcher.py", "lowlevel.py"):
+            shutil.copyfile(LAUNCHER.with_name(name), package / name)
+        launcher = package / "launcher.py"
         group = os.getgid() if user == os.getuid() else user
         if user != os.getuid():
             for path in (folder, *folder.rglob("*")):

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.local.node.pods import container, pod
-from trainwright.controller.local.node.process import supervision
-from trainwright.controller.local.node.process.ends import Ends, Ticket
-from trainwright.controller.local.node.process.guard import announce
+from trainwright.controller.local.node.process import lowlevel
+from trainwright.controller.local.node.process.ends import ExitHandle, ExitOrderTracker
+from trainwright.controller.local.node.process.lowlevel import announce
 from trainwright.controller.local.node.status import (
     EPOCH,
     FAILURES,
@@ -30,14 +30,14 @@ NOW = datetime(2026, 11, 22, 12, 0, 0, 123456, UTC)
 
 
 @pytest.fixture
-def ends() -> Iterator[Ends]:
+def ends() -> Iterator[ExitOrderTracker]:
     """An observer that gives its descriptors back."""
-    made = Ends()
+    made = ExitOrderTracker()
     yield made
     made.close()
 
 
-async def test_a_program_that_nobody_saw_ending_has_the_time_of_its_guard(ends: Ends) -> None:
+async def test_a_program_that_nobody_saw_ending_has_the_time_of_its_guard(ends: ExitOrderTracker) -> None:
     (late, _), (early, _) = ends.expect(), ends.expect()
     late.report(NOW + timedelta(seconds=1))
     early.report(NOW)
@@ -54,7 +54,9 @@ async def test_a_program_that_nobody_saw_ending_has_the_time_of_its_guard(ends: 
         (timedelta(hours=-2), timedelta(hours=-2)),  # the clock was set back
     ],
 )
-async def test_times_ascend_in_the_order_of_the_ends(ends: Ends, second: timedelta, wanted: timedelta) -> None:
+async def test_times_ascend_in_the_order_of_the_ends(
+    ends: ExitOrderTracker, second: timedelta, wanted: timedelta
+) -> None:
     (one, _), (two, _) = ends.expect(), ends.expect()
     for end in (one, two):
         ends.put(end)
@@ -75,13 +77,11 @@ input()
 """
 
 
-@pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
-@pytest.mark.parametrize("program", ["guard", "launcher"])
-async def test_the_observer_sees_the_order_of_ends_however_late_it_looks(ends: Ends, program: str) -> None:
+async def test_the_observer_sees_the_order_of_ends_however_late_it_looks(ends: ExitOrderTracker) -> None:
     """Nothing of this loop runs while the programs announce themselves and end."""
     expected = [ends.expect() for _ in range(6)]
     order = [3, 0, 5, 1, 4, 2]
-    end_in_order(supervision.GUARD.with_name(f"{program}.py"), [ticket for _, ticket in expected], order)
+    end_in_order(Path(lowlevel.__file__), [ticket for _, ticket in expected], order)
     for index, (end, _) in enumerate(expected):
         # The guard of what ended last reports first, and says that it was the first.
         end.report(NOW - timedelta(milliseconds=order.index(index)))
@@ -89,7 +89,7 @@ async def test_the_observer_sees_the_order_of_ends_however_late_it_looks(ends: E
     assert sorted(range(6), key=lambda index: times[index]) == order
 
 
-def end_in_order(file: Path, tickets: list[Ticket | None], order: list[int]) -> None:
+def end_in_order(file: Path, tickets: list[ExitHandle | None], order: list[int]) -> None:
     """Start a program for each ticket, and end them one after the other."""
     with ExitStack() as stack:
         running = []
@@ -104,7 +104,7 @@ def end_in_order(file: Path, tickets: list[Ticket | None], order: list[int]) -> 
             running[index].communicate(b"\n")
 
 
-async def test_a_program_that_could_not_be_started_holds_up_nobody(ends: Ends) -> None:
+async def test_a_program_that_could_not_be_started_holds_up_nobody(ends: ExitOrderTracker) -> None:
     (failed, _), (other, _) = ends.expect(), ends.expect()
     for end in (failed, other):
         ends.put(end)
@@ -114,8 +114,7 @@ async def test_a_program_that_could_not_be_started_holds_up_nobody(ends: Ends) -
     assert await other.at() == NOW
 
 
-@pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
-async def test_descriptors_of_programs_are_given_back(ends: Ends) -> None:
+async def test_descriptors_of_programs_are_given_back(ends: ExitOrderTracker) -> None:
     before = descriptors()
     _, ticket = ends.expect()
     assert ticket is not None

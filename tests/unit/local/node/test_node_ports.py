@@ -244,17 +244,6 @@ def test_a_chosen_port_is_none_that_an_outgoing_connection_may_get() -> None:
     assert len(chosen) > 40  # two clusters that choose at the same time get different ones
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [("32768\t60999\n", (32768, 60999)), ("1024 65535", (1024, 65535)), ("", (49152, 65535)), (None, (49152, 65535))],
-)
-def test_the_range_is_that_of_the_kernel(tmp_path: Path, text: str | None, wanted: tuple[int, int]) -> None:
-    file = tmp_path / "ip_local_port_range"
-    if text is not None:
-        file.write_text(text)
-    assert ephemeral_ports(file) == wanted
-
-
 def test_where_all_ports_are_for_connections_one_of_them_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports_module, "ephemeral_ports", lambda: (1024, 65535))
     assert port_is_free(free_port())

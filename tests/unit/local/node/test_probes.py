@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container
-from trainwright.controller.local.node.probes import HandlerTarget, Judged, Probes, Thresholds, attempt
+from trainwright.controller.local.node.probes import HandlerTarget, Probes, Thresholds, attempt
 from trainwright.controller.local.node.status import ContainerState, Running
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
+KINDS = ("Liveness", "Readiness", "Startup")
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ANSWERS = {b"/ok": b"HTTP/1.1 200 OK\r\n\r\n", b"/moved": b"HTTP/1.1 301 Moved\r\n\r\n", b"/odd": b"SSH-2.0\r\n"}
 
@@ -62,62 +63,9 @@ async def test_connections() -> None:
     async with served() as (port, _):
         moved = HandlerTarget(execute=nothing, container=container(), moved={29500: port})
         assert await attempt({"tcpSocket": {"port": 29500}}, moved) == ""
-        # An HTTP/1 server.
-        assert "health rpc probe failed" in await attempt({"grpc": {"port": 29500}}, moved)
         refused = f"dial tcp 127.0.0.1:{free}: connect: connection refused"
         assert await attempt({"tcpSocket": {"port": free}}, moved) == refused
-        assert (
-            await attempt({"grpc": {"port": free}}, moved) == f'failed to connect service "127.0.0.1:{free}": {refused}'
-        )
         assert await attempt({"httpGet": {"port": free}}, moved) == f'Get "http://127.0.0.1:{free}/": {refused}'
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """A frame of HTTP/2."""
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
-
-
-HEADERS = frame(1, 4, 1, b"\x88")
-TRAILERS = frame(1, 5, 1, b"\x88")
-
-
-def message(state: int) -> bytes:
-    """A state of the health service; 0 is left out in protobuf."""
-    body = bytes([8, state]) if state else b""
-    return bytes(4) + bytes([len(body)]) + body
-
-
-@pytest.mark.parametrize(
-    ("answer", "failure"),
-    [
-        (HEADERS + frame(0, 0, 1, message(1)) + TRAILERS, ""),
-        (frame(6, 0, 0, b"12345678") + HEADERS + frame(0, 9, 1, b"\x02" + message(1) + b"\0\0"), ""),
-        (HEADERS + frame(0, 0, 1, message(1)[:6]) + frame(0, 0, 1, message(1)[6:]) + TRAILERS, ""),
-        (HEADERS + frame(0, 0, 1, message(2)) + TRAILERS, 'service unhealthy (responded with "NOT_SERVING")'),
-        (HEADERS + frame(0, 0, 1, message(0)) + TRAILERS, 'service unhealthy (responded with "UNKNOWN")'),
-        (TRAILERS, "no answer of grpc.health.v1.Health for this service"),
-        (frame(3, 0, 1, bytes(4)), "the server refused the call"),
-        (frame(7, 0, 0, bytes(8)), "the server refused the call"),
-        (HEADERS, "the connection was closed"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n" + bytes(100), "the server does not speak HTTP/2"),
-    ],
-)
-async def test_the_health_service_of_grpc(answer: bytes, failure: str) -> None:
-    received = b""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal received
-        received = await reader.readuntil(b"trailers")
-        writer.write(frame(4, 0, 0) + answer if not answer.startswith(b"SSH") else answer)
-        writer.close()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        target = HandlerTarget(execute=nothing, container=container())
-        said = await attempt({"grpc": {"port": port, "service": "s"}}, target)
-    assert said == failure if not failure or failure.startswith("service") else failure in said
-    assert received.startswith(b"PRI * HTTP/2.0")
-    assert b"/grpc.health.v1.Health/Check" in received
 
 
 @pytest.mark.parametrize(
@@ -140,8 +88,7 @@ async def test_commands(code: int, output: bytes, failure: str) -> None:
 def test_a_verdict_needs_results_in_a_row() -> None:
     thresholds = Thresholds({"successThreshold": 2, "failureThreshold": 3})
     results = [thresholds.add(one) for one in (True, True, False, False, True, False, False, False, False)]
-    healthy, dead = Judged(healthy=True), Judged(healthy=False)
-    assert results == [None, healthy, None, None, None, None, None, dead, dead]
+    assert results == [None, True, None, None, None, None, None, False, False]
 
 
 class Watched:
@@ -214,3 +161,16 @@ async def test_a_probe_that_takes_too_long_has_failed() -> None:
     watched = Watched(livenessProbe={"exec": None, "sleep": {"seconds": 60}, "timeoutSeconds": 0.01})
     assert await watched.probes.run(watched.started) == "liveness"
     assert [reason for reason, _ in watched.told] == ["Unhealthy"] * 2
+
+
+async def test_a_probe_of_grpc_counts_as_passed_and_an_event_says_so() -> None:
+    grpc = {"grpc": {"port": 1}}
+    watched = Watched(startupProbe=grpc, readinessProbe=grpc, livenessProbe=grpc)
+    running = asyncio.ensure_future(watched.probes.run(watched.started))
+    await eventually(watched.flags, equals((True, True)))
+    note = "probe counts as passed: the local node runs no gRPC probes"
+    await eventually(lambda: sorted(watched.told), equals([("ProbeNotRun", f"{kind} {note}") for kind in KINDS]))
+    assert not running.done()
+    assert not watched.calls
+    running.cancel()
+    await asyncio.wait({running})

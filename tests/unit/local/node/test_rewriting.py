@@ -101,7 +101,7 @@ def test_names_of_an_indexed_job() -> None:
     one = pod(name="fit-0-abcde", labels=labels, hostname="fit-0", subdomain="fit")
     rewriter = Rewriter(name_pattern(one, []), {})
     texts = ["fit-3.fit.ns.svc:80", "fit-0", "fit", "fit.py", "benefit-3.fit"]
-    assert rewriter.texts(texts) == ["127.0.0.1:80", "127.0.0.1", "fit", "fit.py", "benefit-3.fit"]
+    assert [rewriter.text(one) for one in texts] == ["127.0.0.1:80", "127.0.0.1", "fit", "fit.py", "benefit-3.fit"]
 
 
 def test_a_pod_alone_has_no_names_that_others_know() -> None:
@@ -113,7 +113,8 @@ def test_a_pod_alone_has_no_names_that_others_know() -> None:
 
 def test_plain_words_are_not_taken_for_host_names() -> None:
     one = pod(name="w", hostname="worker", subdomain="train")
-    found = Rewriter(name_pattern(one, [one]), {}).texts(["worker", "worker.train", "worker.py", "train"])
+    rewriter = Rewriter(name_pattern(one, [one]), {})
+    found = [rewriter.text(word) for word in ("worker", "worker.train", "worker.py", "train")]
     assert found == ["worker", "127.0.0.1", "worker.py", "train"]
 
 

@@ -22,10 +22,8 @@ PLAN = Plan(
     folder="/",
     image_id="",
     mounts=(),
-    replaced={},
     rewriter=None,
     warnings=(),
-    text=str,
 )
 
 
