@@ -22,8 +22,8 @@ from trainwright.controller.local.apiserver.admission.builtin.plugins import Plu
 from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
 from trainwright.controller.local.apiserver.admission.policies import Policies
 from trainwright.controller.local.apiserver.admission.webhooks import ServiceAddresses, WebhookAdmission, WebhookCaller
-from trainwright.controller.local.apiserver.authorization import AllowAuthenticated, Authorizer, RBACAuthorizer
-from trainwright.controller.local.apiserver.authorization.escalation import Escalation
+from trainwright.controller.local.apiserver.authorization.authorizer import AllowAuthenticated, Authorizer
+from trainwright.controller.local.apiserver.authorization.rbac import Escalation, RBACAuthorizer
 from trainwright.controller.local.apiserver.http.pages import GROUP as METRICS
 from trainwright.controller.local.apiserver.http.pages import (
     DiscoveryPages,
@@ -37,10 +37,14 @@ from trainwright.controller.local.apiserver.http.requestlog import RequestLog
 from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.http.serving import HOST, served
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
-from trainwright.controller.local.apiserver.identity import AccountTokens, SigningKey, TokenAuthenticator
-from trainwright.controller.local.apiserver.identity.endpoints import serve_identity
-from trainwright.controller.local.apiserver.identity.pages import IssuerPages
 from trainwright.controller.local.apiserver.identity.presets import add_presets
+from trainwright.controller.local.apiserver.identity.reviews import serve_identity
+from trainwright.controller.local.apiserver.identity.tokens import (
+    AccountTokens,
+    IssuerPages,
+    SigningKey,
+    TokenAuthenticator,
+)
 from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
 from trainwright.controller.local.apiserver.kinds.custom.definitions import Definitions, DefinitionsState
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from trainwright.controller.local.apiserver.identity import SigningKey
+from trainwright.controller.local.apiserver.identity.tokens import SigningKey
 from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.runtime.certificates import authority
 

@@ -16,7 +16,7 @@ from trainwright.api.surroundings import entered
 from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError
 from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
-from trainwright.controller.local.apiserver.identity import SigningKey
+from trainwright.controller.local.apiserver.identity.tokens import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, Snapshot, assembled, compacting, install_jobset

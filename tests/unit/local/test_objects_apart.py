@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.repository import ROOT
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
-from trainwright.controller.local.apiserver.identity import SigningKey
+from trainwright.controller.local.apiserver.identity.tokens import SigningKey
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, recorded
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore, StoredObject
 from trainwright.controller.local.cluster import assembled

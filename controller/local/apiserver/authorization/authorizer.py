@@ -1,11 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of authorization, and the one that allows everything."""
+"""What a user wants to do, who decides it, and the authorizer that allows everything."""
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.authorization.attributes import Attributes
-from trainwright.controller.local.apiserver.request.info import ANONYMOUS, AUTHENTICATED, User
+from trainwright.api.validation.names import path_segment
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.request.info import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    Route,
+    ServerRequest,
+    User,
+    verb_of,
+)
+
+_UNSAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributes:
+    """One thing that a user wants to do."""
+
+    user: User
+    verb: str
+    is_resource: bool = True
+    """Else it is about a path."""
+    group: str = ""
+    resource: str = ""
+    """The plural."""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def combined(self) -> str:
+        """The resource as rules name it: `pods/log`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+def attributes_of(user: User, request: ServerRequest, route: Route | None) -> Attributes:
+    """What a request wants."""
+    verb = verb_of(request, route)
+    if route is None:
+        return Attributes(user=user, verb=verb, is_resource=False, path=request.path)
+    # A Namespace counts as in itself.
+    namespace = route.name if (route.group, route.resource) == ("", "namespaces") else route.namespace
+    return Attributes(
+        user=user,
+        verb=verb,
+        group=route.group,
+        resource=route.resource,
+        subresource=route.subresource,
+        namespace=namespace,
+        name=route.name or _selected_name(request, verb),
+    )
+
+
+def _selected_name(request: ServerRequest, verb: str) -> str:
+    """The one name that a list or watch is limited to: a rule with `resourceNames` allows those."""
+    selector = request.param("fieldSelector") if verb in ("list", "watch") else ""
+    if "metadata.name" not in selector:
+        return ""
+    for term in selector.split(","):
+        field, _, value = term.partition("=")
+        value = value.removeprefix("=")
+        if field == "metadata.name" and value and not path_segment(value):
+            return value
+    return ""
+
+
+def forbidden(wanted: Attributes, reason: str = "") -> errors.StatusError:
+    """403 for a user without rights, in the words of kube-apiserver."""
+    more = f": {reason}" if reason else ""
+    if not wanted.is_resource:
+        why = f'User "{wanted.user.name}" cannot {wanted.verb} path "{wanted.path}"'.translate(_UNSAFE)
+        return errors.StatusError(403, "Forbidden", f"forbidden: {why}{more}", {})
+    where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
+    why = (
+        f'User "{wanted.user.name}" cannot {wanted.verb} resource "{wanted.combined}" in API group "{wanted.group}" '
+        f"{where}"
+    ).translate(_UNSAFE)
+    return errors.forbidden(wanted.group, wanted.resource, wanted.name, f"{why}{more}")
+
 
 MASTERS = "system:masters"
 """The group whose members may do everything, whatever the roles say."""

@@ -11,7 +11,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.validation import names
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
-from trainwright.controller.local.apiserver.authorization import (
+from trainwright.controller.local.apiserver.authorization.authorizer import (
     AllowAuthenticated,
     Attributes,
     Authorizer,

@@ -9,7 +9,7 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver import authorization, errors
-from trainwright.controller.local.apiserver.identity import ADMINISTRATOR
+from trainwright.controller.local.apiserver.identity.tokens import ADMINISTRATOR
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerRequest, WriteQuery
@@ -27,50 +27,38 @@ def _roles() -> Iterable[tuple[str, str, str, Document]]:
             yield "rbac.authorization.k8s.io", "v1", plural, document
 
 
+_PRIORITIES = (
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster; they can be moved to another node.",
+    ),
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+)
+
+
 def _presets(authority: bytes, *, volumes: bool) -> Iterable[tuple[str, str, str, Document]]:
     for name in NAMESPACES:
         yield "", "v1", "namespaces", {"metadata": {"name": name}}
     # Programs that serve HTTPS themselves, such as kube-scheduler, ask here whose client certificates to believe.
-    yield (
-        "",
-        "v1",
-        "configmaps",
-        {
-            "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
-            "data": {"client-ca-file": authority.decode()},
-        },
-    )
-    for name, value, text in (
-        (
-            "system-cluster-critical",
-            2_000_000_000,
-            "Used for system critical pods that must run in the cluster; they can be moved to another node.",
-        ),
-        (
-            "system-node-critical",
-            2_000_001_000,
-            "Used for system critical pods that must not be moved from their current node.",
-        ),
-    ):
-        yield (
-            "scheduling.k8s.io",
-            "v1",
-            "priorityclasses",
-            {"metadata": {"name": name}, "value": value, "description": text},
-        )
-    if not volumes:
-        return
-    yield (
-        "storage.k8s.io",
-        "v1",
-        "storageclasses",
-        {
-            "metadata": {"name": "local", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    place = {"name": "extension-apiserver-authentication", "namespace": "kube-system"}
+    yield "", "v1", "configmaps", {"metadata": place, "data": {"client-ca-file": authority.decode()}}
+    for name, value, text in _PRIORITIES:
+        document: Document = {"metadata": {"name": name}, "value": value, "description": text}
+        yield "scheduling.k8s.io", "v1", "priorityclasses", document
+    if volumes:
+        default = {"storageclass.kubernetes.io/is-default-class": "true"}
+        document = {
+            "metadata": {"name": "local", "annotations": default},
             "provisioner": "trainwright.local/folder",
             "reclaimPolicy": "Delete",
             "volumeBindingMode": "Immediate",
-        },
-    )
+        }
+        yield "storage.k8s.io", "v1", "storageclasses", document
 
 
 async def add_presets(

@@ -20,7 +20,7 @@ from tests.integration.local.controllers.scenarios import ALONE, CPU, SCENARIOS
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import entered
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
-from trainwright.controller.local.apiserver.identity import SigningKey
+from trainwright.controller.local.apiserver.identity.tokens import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.cluster import assembled, install
 from trainwright.controller.local.controllers import CONTROLLERS

@@ -4,8 +4,8 @@
 import pytest
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.authorization.attributes import Attributes, forbidden
-from trainwright.controller.local.apiserver.authorization.rules import allows, shown, uncovered
+from trainwright.controller.local.apiserver.authorization.authorizer import Attributes, forbidden
+from trainwright.controller.local.apiserver.authorization.rbac import allows, shown, uncovered
 from trainwright.controller.local.apiserver.request.info import User
 
 ALICE = User("alice", ("system:authenticated",))

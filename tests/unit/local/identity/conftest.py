@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from trainwright.controller.local.apiserver.identity import ISSUER
+from trainwright.controller.local.apiserver.identity.tokens import ISSUER
 from trainwright.controller.local.apiserver.request.info import ServerRequest
 from trainwright.controller.local.cluster import RunningServer, api_server
 from trainwright.controller.runtime.testing.clock import ManualClock

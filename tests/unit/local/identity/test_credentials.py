@@ -76,7 +76,11 @@ def test_only_the_leaf_is_renewed_before_it_ends(tmp_path: Path, clock: ManualCl
     clock.now += timedelta(days=6)
     again.renew(clock())
     assert leaf(tmp_path / "state").not_valid_after_utc - clock() > timedelta(days=364)
-    assert (again.bundle, again.token, again.signing_key.id) == (first.bundle, first.token, first.signing_key.id)
+    assert (again.bundle, again.token, again.signing_key.public) == (
+        first.bundle,
+        first.token,
+        first.signing_key.public,
+    )
 
 
 def test_a_certificate_for_other_hosts_is_replaced(tmp_path: Path, clock: ManualClock[datetime]) -> None:

@@ -66,7 +66,7 @@ async def test_access_is_allowed(ask: Asker, kind: str) -> None:
             {"spec": {"resourceAttributes": GET_PODS, "nonResourceAttributes": {"path": "/x", "verb": "get"}}},
             [
                 (
-                    'spec.nonResourceAttributes: Invalid value: {"Path":"/x","Verb":"get"}: cannot be specified in '
+                    'spec.nonResourceAttributes: Invalid value: {"path":"/x","verb":"get"}: cannot be specified in '
                     "combination with resourceAttributes"
                 )
             ],
