@@ -18,6 +18,7 @@ from tests.processes import alive
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import environments
 from trainwright.controller.cli.local.environments import Chosen, active, chosen, unless_mapped
+from trainwright.controller.cli.local.requirements import environment_for
 from trainwright.controller.local.node.images import DEFAULT, Environment
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
@@ -150,12 +151,9 @@ class Made:
 
     def of(self, *files: Path, version: tuple[int, int, int] = (3, 11, 1)) -> Path:
         """The environment; `said` has the lines about it."""
-        interpreter = environments.Interpreter(
-            executable=str(self._python), version=list(version), base="/usr", platform="linux"
-        )
-        environ = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(self.folder / "cache"), "INDEX": "a"}
+        environ = {"PATH": f"{self.folder / 'bin'}:/usr/bin:/bin", "XDG_CACHE_HOME": str(self.folder / "cache")}
         self.said.clear()
-        return environments.environment_for(files or (self.file,), interpreter, environ, self.said.append)
+        return environment_for(files or (self.file,), str(self._python), str(version), environ, self.said.append)
 
     def left(self) -> list[str]:
         """What lies in the cache, without locks."""
@@ -171,8 +169,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
 
 def test_an_environment_is_made_once_for_each_content(made: Made) -> None:
     first = made.of()
-    assert first.name.startswith("3.11-")
-    assert made.said[0].startswith("making an environment of Python 3.11.1 from ")
+    assert made.said[0].startswith("making an environment with pip from ")
     assert "Collecting everything" in made.said
     assert made.of() == first
     assert made.said == []
@@ -220,15 +217,27 @@ def test_a_file_that_cannot_be_read_is_refused(made: Made, name: str, text: str)
         made.of()
 
 
+def test_uv_makes_it_where_it_is_on_the_path(made: Made) -> None:
+    ran, own = made.folder / "ran", made.folder / "python"
+    text = f'echo "$@" >>{ran}; [ "$1" != venv ] || {{ mkdir -p "$4/bin"; cp "$3" "$4/bin/"; }}'
+    program(made.folder / "bin" / "uv", text)
+    folder = made.of()
+    assert made.of() == folder
+    assert ran.read_text().splitlines() == [
+        f"venv --python {own} {folder}",
+        f"pip install --python {folder}/bin/python -r {made.file}",
+    ]
+
+
 def test_a_half_made_environment_is_never_used(made: Made) -> None:
     made.pip("echo 'No matching distribution for torch'; exit 1")
-    with pytest.raises(WrongUseError, match=r"(?s)`-m pip install` ended with exit code 1:\n.*\n  No matching"):
+    with pytest.raises(WrongUseError, match=r"(?s)-m pip install` ended with exit code 1:\n.*\n  No matching"):
         made.of()
     assert made.left() == []
     # As after a power cut.
     made.pip("true")
     whole = made.of()
-    (whole / "trainwright-complete.json").unlink()
+    (whole / "trainwright-complete").unlink()
     (whole / "rest").touch()
     assert made.of() == whole
     assert made.said
@@ -271,7 +280,7 @@ class Lines(list[str]):
 
 def test_two_commands_at_once_make_one_environment(made: Made) -> None:
     folder = made.of()
-    (folder / "trainwright-complete.json").unlink()
+    (folder / "trainwright-complete").unlink()
     lock = folder.with_name(f"{folder.name}.lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     found: list[Path] = []
@@ -279,7 +288,7 @@ def test_two_commands_at_once_make_one_environment(made: Made) -> None:
     waiting.start()
     eventually_sync(lambda: made.said == ["another command makes this environment; waiting for it"])
     # The other one is done.
-    (folder / "trainwright-complete.json").touch()
+    (folder / "trainwright-complete").touch()
     lock.close()
     waiting.join(30)
     assert found == [folder]
