@@ -9,9 +9,11 @@ from typing import Any
 
 from hack.built_in_kinds.explanations import SeenField, cell_of, encoded
 from hack.built_in_kinds.paths import changes_of, paths_of, scalar_paths, schema_at, set_value, value_at
-from trainwright.controller.local.apiserver.kinds.builtin.built_in import HOOKS
-from trainwright.controller.local.apiserver.kinds.builtin.defaulting import feature, held_structs
-from trainwright.controller.local.apiserver.kinds.builtin.recorded import FORMATS, value_errors
+from trainwright.controller.local.apiserver.kinds.built_in import ACTED_ON
+from trainwright.controller.local.apiserver.kinds.defaulting import feature, held_structs
+from trainwright.controller.local.apiserver.kinds.formats import FORMATS
+from trainwright.controller.local.apiserver.kinds.rules import errors_of
+from trainwright.controller.local.apiserver.kinds.ruletests import from_recorded
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     LABELS,
@@ -106,7 +108,7 @@ class Examination:
             changes = [change for one in stored for change in await self._changes(one)]
             await self._generation(stored[0], changes)
             await self._puts(stored[-1])
-            if (self._kind.api_version, self._kind.kind) in HOOKS:
+            if self._kind.kind in ACTED_ON:
                 self._kind.initial = NOTHING
             else:
                 await self._rules(stored, changes)
@@ -366,7 +368,7 @@ def _harmless(rule: RecordedRule, good: list[Document]) -> RecordedRule:
             continue
         alone = RecordedRule(rule.path, choices=rule.choices, format=rule.format, **{name: refusal})
         elsewhere = name in ("absent", "empty") and not refusal.partition(" ")[2].startswith(rule.path)
-        if elsewhere or any(value_errors(alone, document) for document in good):
+        if elsewhere or any(errors_of(from_recorded(alone), document) for document in good):
             setattr(rule, name, "")
     if not rule.other:
         rule.choices, rule.format = (), ""

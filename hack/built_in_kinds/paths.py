@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.controller.local.apiserver.kinds.builtin.defaulting import held_structs, reference_of
+from trainwright.controller.local.apiserver.kinds.defaulting import held_structs, reference_of
 from trainwright.controller.local.apiserver.schema.published import published_models
 
 Document = dict[str, Any]

@@ -158,7 +158,6 @@ def changes(
             "status",
             {
                 "good": changed("status", {"replicas": 1, "readyReplicas": 1, "observedGeneration": 1}),
-                "negative": changed("status", {"replicas": -1}),
                 "available": changed("status", {"replicas": 1, "availableReplicas": 1}),
                 "spec": changed("spec.replicas", 7),
             },

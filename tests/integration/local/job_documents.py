@@ -59,8 +59,6 @@ SPECS: dict[str, Document] = {
     "per index": spec(backoffLimitPerIndex=1, maxFailedIndexes=1),
     "per index alone": _indexed(maxFailedIndexes=1),
     "too many failed": _indexed(backoffLimitPerIndex=1, maxFailedIndexes=4),
-    "too parallel": _indexed(parallelism=100_001, completions=200_000, backoffLimitPerIndex=1),
-    "too many": _indexed(parallelism=10_001, completions=200_000, backoffLimitPerIndex=1, maxFailedIndexes=10_001),
     "manager": spec(managedBy="me"),
     "manager host": spec(managedBy="A_/b c"),
     "manager length": spec(managedBy="example.com/" + "x" * 60),

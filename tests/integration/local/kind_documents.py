@@ -172,9 +172,6 @@ DOCUMENTS: dict[str, Document] = {
         loadBalancerClass="a/b",
     ),
     "service node port": _service(clusterIP="None", ports=[{"port": 80, "nodePort": 30001}]),
-    "service warnings": _service(
-        clusterIP="None", sessionAffinity="ClientIP", externalName="x", trafficDistribution="PreferClose"
-    ),
     "service distribution": _service(clusterIP="None", trafficDistribution="X"),
     # Events
     "event": _event(
@@ -230,12 +227,8 @@ DOCUMENTS: dict[str, Document] = {
     ),
     # Volumes
     "claim": _claim(),
-    "claim source": _claim(dataSource={"kind": "PersistentVolumeClaim", "name": "c"}),
-    "claim nonsense": _claim(dataSource={"kind": "Nonsense", "name": "c"}),
     "claim empty": _named("v1", "PersistentVolumeClaim", spec={"storageClassName": ""}),
-    "claim modes": _claim(accessModes=["X", "ReadWriteOncePod", "ReadWriteOnce"], volumeMode="X"),
     "claim size": _claim(resources={"requests": {"storage": 0}}, storageClassName="A"),
-    "claim reference": _claim(dataSourceRef={"kind": "X", "name": ""}),
     "volume": _volume(),
     "volume empty": _named("v1", "PersistentVolume"),
     "volume wrong": _volume(

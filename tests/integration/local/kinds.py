@@ -9,7 +9,7 @@ from typing import Any
 
 from deepdiff import DeepDiff
 
-from trainwright.controller.local.apiserver.kinds.builtin.built_in import built_in_kinds
+from trainwright.controller.local.apiserver.kinds.built_in import built_in_kinds
 from trainwright.controller.runtime.client.transport import Request, Transport
 
 Document = dict[str, Any]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.local.things import resource
 from trainwright.api.times import wall_clock
-from trainwright.controller.local.apiserver.kinds.custom.definitions import served_versions
+from trainwright.controller.local.apiserver.kinds.definitions import served_versions
 from trainwright.controller.local.apiserver.views.tables import (
     table_format,
     table_of_list,

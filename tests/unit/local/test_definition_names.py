@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.test_definitions import GROUP, World, settled
-from trainwright.controller.local.apiserver.kinds.custom.definitions import COLLECTION
+from trainwright.controller.local.apiserver.kinds.definitions import COLLECTION
 from trainwright.controller.local.apiserver.store import ObjectName, objects
 
 

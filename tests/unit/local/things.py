@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
-from trainwright.controller.local.apiserver.kinds.custom.definitions import served_versions
+from trainwright.controller.local.apiserver.kinds.definitions import served_versions
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
+from trainwright.controller.local.apiserver.kinds.serving import serve_built_in
 from trainwright.controller.local.apiserver.merge import fieldset
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager, custom_resource_models
 from trainwright.controller.local.apiserver.merge.view import SchemaView, Types

@@ -10,7 +10,7 @@ from tests.assertions import does_not_raise
 from trainwright.controller.local.apiserver.admission import builtin as builtin_admission
 from trainwright.controller.local.apiserver.admission.builtin import Write
 from trainwright.controller.local.apiserver.errors import StatusError
-from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
+from trainwright.controller.local.apiserver.kinds.pods import PodStrategy
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
 
 Document = dict[str, Any]

@@ -4,7 +4,7 @@
 import pytest
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.custom.strategy import CustomStrategy
+from trainwright.controller.local.apiserver.kinds.custom import CustomStrategy
 
 RULE = {"rule": "self > 5", "message": "too small"}
 SCHEMA: Document = {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.kinds.builtin.built_in import built_in_kinds
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.built_in import built_in_kinds
+from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.gowriting import rewrite
 

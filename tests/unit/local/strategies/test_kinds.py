@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trainwright.controller.local.apiserver.errors import StatusError
-from trainwright.controller.local.apiserver.kinds.builtin import events
-from trainwright.controller.local.apiserver.kinds.builtin.built_in import built_in_kinds
+from trainwright.controller.local.apiserver.kinds.built_in import built_in_kinds
+from trainwright.controller.local.apiserver.kinds.others import to_core, to_events
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 
@@ -173,40 +173,6 @@ def test_service_addresses_are_made_from_the_uid_and_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "errors"),
-    [
-        ({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30000}]}, []),
-        (
-            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]},
-            [
-                (
-                    "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of "
-                    "valid ports is 30000-32767"
-                )
-            ],
-        ),
-        (
-            {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"], "ports": [{"port": 80}]},
-            [
-                (
-                    'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for '
-                    "dual-stack services"
-                ),
-                'spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster',
-            ],
-        ),
-        ({"ipFamilyPolicy": "PreferDualStack", "ports": [{"port": 80}]}, []),
-        ({"clusterIP": "None"}, []),
-    ],
-)
-def test_what_cannot_be_allocated_to_a_service(spec: Document, errors: list[str]) -> None:
-    service = created("Service", {"metadata": {"name": "a", "namespace": "n"}, "spec": spec})
-    assert [str(error) for error in strategy("Service").validate(service)] == errors
-    kept = strategy("Service").validate_update({**service, "metadata": {**service["metadata"]}}, service, "")
-    assert kept == [], "what is there already is not refused"
-
-
-@pytest.mark.parametrize(
     ("validation", "condition", "told"),
     [
         ({"expression": "true ? 1 : 2"}, "true", "must evaluate to bool but got int"),
@@ -239,11 +205,11 @@ def test_only_services_of_a_load_balancer_have_its_address(kind: str, allowed: b
 
 def test_events_go_both_ways() -> None:
     event = created("Event", {"message": "m", "involvedObject": {"name": "p"}, "count": 2})
-    there = events.to_events(event)
+    there = to_events(event)
     assert there["regarding"] == {"name": "p"}
     assert there["note"] == "m"
     assert there["deprecatedCount"] == 2
-    assert {**events.to_core(there)} == {**event, "apiVersion": "v1"}
+    assert {**to_core(there)} == {**event, "apiVersion": "v1"}
 
 
 def test_webhook_defaults() -> None:
@@ -265,14 +231,6 @@ def test_webhook_defaults() -> None:
         }
     ]
     assert made["metadata"]["generation"] == 1
-
-
-def test_claims_keep_both_forms_of_their_source() -> None:
-    source = {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "c"}
-    claim = created("PersistentVolumeClaim", {"spec": {"dataSource": source}})
-    assert claim["spec"]["dataSourceRef"] == source
-    claim = created("PersistentVolumeClaim", {"spec": {"dataSource": {"kind": "Nonsense", "name": "c"}}})
-    assert "dataSource" not in claim["spec"]
 
 
 def test_limits_fill_each_other() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.kinds.builtin.jobs.indexes import IndexesError, count_indexes, overlap
-from trainwright.controller.local.apiserver.kinds.builtin.jobs.strategy import JobStrategy
-from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver.kinds.jobs import IndexesError, JobStrategy, count_indexes
+from trainwright.controller.local.apiserver.kinds.pods import PodStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
 
@@ -16,17 +16,6 @@ Document = dict[str, Any]
 
 PODS = PodStrategy(recorded_kinds()["v1", "Pod"])
 JOBS = JobStrategy(recorded_kinds()["batch/v1", "Job"])
-
-
-NO_OTHER_FIELDS = (
-    "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
-    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
-NO_CONDITION = (
-    "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required"
-)
 
 
 def created(strategy: Strategy, spec: Document) -> Document:
@@ -46,7 +35,12 @@ def changed(strategy: Strategy, old: Document, change: Document, subresource: st
         here[last] = value
     strategy.default(new)
     strategy.prepare_for_update(new, old, subresource)
-    return [str(error).partition("\n")[0] for error in strategy.validate_update(new, old, subresource)]
+    return told(strategy.validate_update(new, old, subresource))
+
+
+def told(errors: list[DocumentError]) -> list[str]:
+    """Reason and field of each error; sentences are the server's own."""
+    return [f"{error.reason.removeprefix('FieldValue')} {error.field}" for error in errors]
 
 
 def pod_spec(*containers: Document, **fields: Any) -> Document:
@@ -62,49 +56,49 @@ def job_spec(**fields: Any) -> Document:
     ("spec", "errors"),
     [
         (pod_spec(), []),
-        ({"containers": []}, ["spec.containers: Required value"]),
+        ({"containers": []}, ["Required spec.containers"]),
         (
             {"containers": [{}]},
-            ["spec.containers[0].name: Required value", "spec.containers[0].image: Required value"],
+            ["Required spec.containers[0].name", "Required spec.containers[0].image"],
         ),
-        (pod_spec({"name": "a"}, {"name": "a"}), ['spec.containers[1].name: Duplicate value: "a"']),
+        (pod_spec({"name": "a"}, {"name": "a"}), ["Duplicate spec.containers[1].name"]),
         (
             pod_spec({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}),
-            ['spec.containers[0].volumeMounts[0].name: Not found: "v"'],
+            ["NotFound spec.containers[0].volumeMounts[0].name"],
         ),
         (
             pod_spec({"resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}),
-            ['spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1'],
+            ["Invalid spec.containers[0].resources.requests"],
         ),
         (
             pod_spec({"resources": {"requests": {"example.com/gpu": 1}}}),
-            ["spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources"],
+            ["Required spec.containers[0].resources.limits"],
         ),
         (
             pod_spec(restartPolicy="Sometimes"),
-            ['spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"'],
+            ["NotSupported spec.restartPolicy"],
         ),
         (
             pod_spec({"env": [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}),
-            ['spec.containers[0].env[0].valueFrom: Invalid value: "": may not be specified when `value` is not empty'],
+            ["Invalid spec.containers[0].env[0].valueFrom"],
         ),
         (
             pod_spec(volumes=[{"name": "v", "emptyDir": {}, "configMap": {"name": "c"}}]),
-            ["spec.volumes[0].configMap: Forbidden: may not specify more than 1 volume type"],
+            ["Forbidden spec.volumes[0].configMap"],
         ),
         (
             pod_spec(tolerations=[{"key": "a", "operator": "Exists", "value": "b"}]),
-            ["spec.tolerations[0].operator: Invalid value: \"b\": value must be empty when `operator` is 'Exists'"],
+            ["Invalid spec.tolerations[0].operator"],
         ),
         (
             pod_spec(activeDeadlineSeconds=0),
-            ["spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"],
+            ["Invalid spec.activeDeadlineSeconds"],
         ),
     ],
 )
 def test_new_pods(spec: Document, errors: list[str]) -> None:
     pod = created(PODS, spec)
-    assert [str(error) for error in PODS.validate(pod)] == errors
+    assert told(PODS.validate(pod)) == errors
 
 
 @pytest.mark.parametrize(
@@ -113,14 +107,14 @@ def test_new_pods(spec: Document, errors: list[str]) -> None:
         ({"spec.containers.0.image": "j"}, []),
         ({"spec.activeDeadlineSeconds": 5}, []),
         ({"spec.tolerations": [{"key": "a", "operator": "Exists"}]}, []),
-        ({"spec.containers": []}, ["spec.containers: Required value"]),
+        ({"spec.containers": []}, ["Required spec.containers"]),
         (
             {"spec.nodeName": "n"},
-            [NO_OTHER_FIELDS],
+            ["Forbidden spec"],
         ),
         (
             {"spec.schedulingGates": [{"name": "g"}]},
-            ["spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'g'"],
+            ["Forbidden spec.schedulingGates[0].name"],
         ),
     ],
 )
@@ -136,26 +130,26 @@ def test_changed_pods(change: Document, errors: list[str]) -> None:
         (job_spec(), []),
         (
             {"template": {"spec": pod_spec()}},
-            ['spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'],
+            ["Required spec.template.spec.restartPolicy"],
         ),
         (
             job_spec(completionMode="Indexed", parallelism=1),
-            ["spec.completions: Required value: when completion mode is Indexed"],
+            ["Required spec.completions"],
         ),
-        (job_spec(parallelism=-1), ["spec.parallelism: Invalid value: -1: must be greater than or equal to 0"]),
+        (job_spec(parallelism=-1), ["Invalid spec.parallelism"]),
         (
             job_spec(managedBy="me"),
-            ['spec.managedBy: Invalid value: "me": must be a domain-prefixed path (such as "acme.io/foo")'],
+            ["Invalid spec.managedBy"],
         ),
         (
             job_spec(podFailurePolicy={"rules": [{"action": "FailJob"}]}),
-            [NO_CONDITION],
+            ["Invalid spec.podFailurePolicy.rules[0]"],
         ),
     ],
 )
 def test_new_jobs(spec: Document, errors: list[str]) -> None:
     job = created(JOBS, spec)
-    assert [str(error) for error in JOBS.validate(job)] == errors
+    assert told(JOBS.validate(job)) == errors
 
 
 IMAGE = "spec.template.spec.containers.0.image"
@@ -189,26 +183,20 @@ def test_the_template_of_a_job(spec: Document, status: Document, path: str, valu
     old = created(JOBS, job_spec(**spec))
     old["status"] = status
     found = changed(JOBS, old, {path: value})
-    assert bool(found) == bool(field)
-    assert all(error.startswith(f"{field}: Invalid value: ") for error in found)
-    assert all(error.endswith(": field is immutable") for error in found)
+    assert set(found) == ({f"Invalid {field}"} if field else set())
 
 
 def test_an_indexed_job_is_scaled_in_tandem() -> None:
     old = created(JOBS, job_spec(completionMode="Indexed", completions=3, parallelism=3))
     assert changed(JOBS, old, {"spec.completions": 5, "spec.parallelism": 5}) == []
-    assert changed(JOBS, old, {"spec.completions": 5}) == [
-        "spec.completions: Invalid value: 5: can only be modified in tandem with spec.parallelism"
-    ]
+    assert changed(JOBS, old, {"spec.completions": 5}) == ["Invalid spec.completions"]
 
 
 def test_what_is_not_changed_in_a_status_is_not_checked() -> None:
     old = created(JOBS, job_spec())
     old["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
     assert changed(JOBS, old, {"status.succeeded": 1}, "status") == []
-    assert changed(JOBS, old, {"status.conditions": []}, "status") == [
-        "status.conditions: Invalid value: cannot disable the terminal Complete=True condition"
-    ]
+    assert "Invalid status.conditions" in changed(JOBS, old, {"status.conditions": []}, "status")
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("0", 1), ("0,2-4", 4)])
@@ -220,9 +208,3 @@ def test_indexes(text: str, count: int) -> None:
 def test_bad_indexes(text: str) -> None:
     with pytest.raises(IndexesError):
         count_indexes(text, 5)
-
-
-def test_overlapping_indexes() -> None:
-    assert overlap("0-2", "4", 5) is None
-    assert overlap("0-2", "2-3", 5) == 2
-    assert overlap("x", "2", 5) is None

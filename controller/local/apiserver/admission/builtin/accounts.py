@@ -5,8 +5,8 @@ import copy
 
 from trainwright.api.objects import Document, generated_name
 from trainwright.controller.local.apiserver.admission.builtin.write import Context, Write
-from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
-from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import set_account
+from trainwright.controller.local.apiserver.kinds.parts import entries, part
+from trainwright.controller.local.apiserver.kinds.podspecs import set_account
 
 _DEFAULT = "default"
 """The account of pods that name none. A controller makes it in each namespace."""

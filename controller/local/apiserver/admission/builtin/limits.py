@@ -9,13 +9,11 @@ from typing import Literal
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.admission.builtin.write import Context, Write
-from trainwright.controller.local.apiserver.kinds.builtin.amounts import Amounts, of_containers, read
-from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
+from trainwright.controller.local.apiserver.kinds.amounts import Amounts, of_containers, read
+from trainwright.controller.local.apiserver.kinds.parts import entries, part
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
 _CLAIMS = "persistentvolumeclaims"
-_OF_A_POD = ("cpu", "memory")
-"""Resources that can be given for the whole pod."""
 
 
 def mutate(document: Document, write: Write, context: Context) -> None:
@@ -63,12 +61,7 @@ def _needs(spec: Document, kind: str | None) -> Iterator[tuple[Amounts, Amounts]
                 resources = part(container, "resources")
                 yield read(resources.get("requests")), read(resources.get("limits"))
     elif kind == "Pod":
-        yield _of_pod(spec, "requests"), _of_pod(spec, "limits")
-
-
-def _of_pod(spec: Document, field: str) -> Amounts:
-    own = read(part(spec, "resources").get(field))
-    return of_containers(spec, field) | {name: own[name] for name in _OF_A_POD if name in own}
+        yield of_containers(spec, "requests"), of_containers(spec, "limits")
 
 
 def _beyond(item: Document, field: Literal["min", "max"], *given: tuple[str, Amounts]) -> Iterator[str]:

@@ -7,7 +7,7 @@ That some namespaces cannot be deleted is a rule of their strategy.
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.builtin.write import Context, Write
-from trainwright.controller.local.apiserver.kinds.builtin.parts import part
+from trainwright.controller.local.apiserver.kinds.parts import part
 
 _REVIEWS = ("localsubjectaccessreviews",)
 

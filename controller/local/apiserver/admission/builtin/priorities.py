@@ -3,7 +3,7 @@
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.admission.builtin.write import Context, Write
-from trainwright.controller.local.apiserver.kinds.builtin.parts import part
+from trainwright.controller.local.apiserver.kinds.parts import part
 
 _GROUP = "scheduling.k8s.io"
 _CLASSES = "priorityclasses"

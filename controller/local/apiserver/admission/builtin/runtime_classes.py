@@ -4,7 +4,7 @@
 from trainwright.api.objects import Document
 from trainwright.api.quantity import canonical
 from trainwright.controller.local.apiserver.admission.builtin.write import Context, Write
-from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
+from trainwright.controller.local.apiserver.kinds.parts import entries, part
 
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 

@@ -3,7 +3,7 @@
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.admission.builtin.write import Context, Write
-from trainwright.controller.local.apiserver.kinds.builtin.parts import part
+from trainwright.controller.local.apiserver.kinds.parts import part
 
 _DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"

@@ -3,7 +3,7 @@
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.admission.builtin.write import Context, Write
-from trainwright.controller.local.apiserver.kinds.builtin.parts import entries
+from trainwright.controller.local.apiserver.kinds.parts import entries
 
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SECONDS = 300

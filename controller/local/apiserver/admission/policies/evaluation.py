@@ -9,7 +9,7 @@ from typing import Any
 from trainwright.api.objects import Document
 from trainwright.api.validation.cel import EvaluationError, compiled_over
 from trainwright.api.validation.celobjects import with_maps
-from trainwright.controller.local.apiserver.kinds.builtin.admission_policies import (
+from trainwright.controller.local.apiserver.kinds.admission import (
     CONDITION_VARIABLES,
     PATCHES,
     VARIABLES,

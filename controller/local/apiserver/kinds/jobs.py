@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs: their selector, their defaults, and what no rule of `rules/jobs.json` says of their template and status."""
+
+import copy
+from collections.abc import Iterator
+
+from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError, names
+from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.formats import Errors, immutable_errors, same
+from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
+from trainwright.controller.local.apiserver.kinds.parts import ensure, entries, part
+from trainwright.controller.local.apiserver.kinds.podspecs import selects
+from trainwright.controller.local.apiserver.kinds.ruletests import register
+from trainwright.controller.local.apiserver.schema.errors import invalid, invalid_unshown, required
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
+
+_JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
+_UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_BACKOFF_LIMIT = 6
+_LARGEST = 2**31 - 1
+
+
+class JobStrategy(BuiltInStrategy):
+    """Jobs: a selector made from the uid, an immutable template, dependents that stay by default."""
+
+    deletion_warning = (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+        "or set propagationPolicy=Orphan to suppress this warning"
+    )
+
+    def __init__(self, kind: RecordedKind) -> None:
+        super().__init__(kind)
+        # The names of its pods made another rule of the recorder's answers, and its finalizer another answer.
+        self.name_rule, self.returns_deleted = names.dns_subdomain, False
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        spec = document["spec"]
+        if spec.get("completions") is None and spec.get("parallelism") is None:
+            spec["completions"] = 1
+        ensure(spec, "parallelism", 1)
+        ensure(spec, "backoffLimit", _LARGEST if spec.get("backoffLimitPerIndex") is not None else _BACKOFF_LIMIT)
+        metadata = document["metadata"]
+        labels = spec["template"]["metadata"].get("labels")
+        if labels and not metadata.get("labels"):
+            # One object in two places, as in Go: the generated labels come to both.
+            metadata["labels"] = labels
+        ensure(spec, "podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+        ensure(spec, "manualSelector", False)
+        for rule in entries(part(spec, "podFailurePolicy"), "rules"):
+            for pattern in entries(rule, "onPodConditions"):
+                if not pattern.get("status"):
+                    pattern["status"] = "True"
+
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
+        document["status"] = {}
+        if not document["spec"].get("manualSelector"):
+            _make_selector(document)
+        metadata, labels = document["metadata"], document["spec"]["template"]["metadata"].get("labels")
+        if labels and (not metadata.get("labels") or metadata["labels"] is labels):
+            metadata["labels"] = dict(labels)
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
+        found = super().validate_update(new, old, subresource)
+        return found + (_status_errors(new, old) if subresource == "status" else _template_errors(new, old))
+
+    def warnings(self, new: Document, old: Document | None) -> list[str]:
+        problems = names.dns_label(new["metadata"].get("name") or "") if old is None else []
+        text = "this is used in Pod names and hostnames, which can result in surprising behavior"
+        told = [f"metadata.name: {text}; a DNS label is recommended: [{' '.join(problems)}]"] if problems else []
+        return told + super().warnings(new, old)
+
+
+def _make_selector(job: Document) -> None:
+    """Select the pods by the uid of the Job. Labels that the template has already are checked by validation."""
+    spec, metadata = job["spec"], job["metadata"]
+    template = spec["template"]["metadata"]
+    if template.get("labels") is None:
+        template["labels"] = {}
+    for key in _JOB_NAME_LABELS:
+        template["labels"].setdefault(key, metadata.get("name") or "")
+    for key in _UID_LABELS:
+        template["labels"].setdefault(key, metadata.get("uid") or "")
+    ensure(spec, "selector", {})
+    ensure(spec["selector"], "matchLabels", {})
+    spec["selector"]["matchLabels"].setdefault(_UID_LABELS[1], metadata.get("uid") or "")
+
+
+# -------------------------------------------------------------- checks that rules call
+
+
+@register("generated selector")
+def _generated_selector_errors(job: Document, _: str, __: Document) -> Errors:
+    """Unless a Job has a selector of its own, its template has the labels that the server makes."""
+    spec, metadata = part(job, "spec"), part(job, "metadata")
+    if spec.get("manualSelector") or spec.get("selector") is None:
+        return []
+    uid, name = metadata.get("uid") or "", metadata.get("name") or ""
+    labels = part(part(part(spec, "template"), "metadata"), "labels")
+    found: Errors = []
+    generated = dict.fromkeys(_UID_LABELS, uid) | dict.fromkeys(_JOB_NAME_LABELS, name)
+    for key, value in generated.items():
+        field = f"spec.template.metadata.labels[{key}]"
+        if key not in labels:
+            found.append(required(field, f"must be '{value}'"))
+        elif labels[key] != value:
+            found.append(invalid(field, labels[key], f"must be '{value}'"))
+    if selects(spec["selector"], generated) is False:
+        found.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+    return found
+
+
+@register("host names")
+def _host_name_errors(job: Document, _: str, __: Document) -> Errors:
+    """The pods of an Indexed Job have its name and their index as their host's name."""
+    spec, name = part(job, "spec"), part(job, "metadata").get("name") or ""
+    host = f"{name}-{(spec.get('completions') or 1) - 1}"
+    if spec.get("completionMode") != "Indexed" or not names.dns_label(host):
+        return []
+    return [invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {host}")]
+
+
+@register("success rule")
+def _success_rule_errors(rule: Document, field: str, spec: Document) -> Errors:
+    count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
+    if indexes is None:
+        text = "at least one of succeededCount or succeededIndexes must be specified"
+        return [] if count is not None else [required(field, text)]
+    try:
+        total = count_indexes(indexes, spec.get("completions") or 0)
+    except IndexesError as error:
+        return [invalid(f"{field}.succeededIndexes", indexes, f"error parsing succeededIndexes: {error}")]
+    if count is None or count <= total:
+        return []
+    text = f"must be less than or equal to {total} (the number of indexes in succeededIndexes)"
+    return [invalid(f"{field}.succeededCount", count, text)]
+
+
+@register("ordered")
+def _order_errors(values: list[int], field: str, _: Document) -> Errors:
+    return [] if values == sorted(values) else [invalid(field, values, "must be ordered")]
+
+
+class IndexesError(ValueError):
+    """A list of indexes that cannot be read."""
+
+
+def count_indexes(text: str, completions: int) -> int:
+    """How many indexes a list such as `0,2-4` names. Raises IndexesError."""
+    last = -1
+    total = 0
+    for first, final in _intervals(text, completions):
+        if last >= first or final < first:
+            raise IndexesError(f"non-increasing order, previous: {last}, current: {first}")
+        total += final - first + 1
+        last = final
+    return total
+
+
+def _intervals(text: str, completions: int) -> Iterator[tuple[int, int]]:
+    """First and last index of each part. Raises IndexesError."""
+    for interval in text.split(",") if text else ():
+        numbers: list[int] = []
+        for limit in interval.split("-", 1):
+            if not (limit.isascii() and limit.isdecimal()) or int(limit) >= completions:
+                raise IndexesError(f'no index below {completions}: "{limit}"')
+            numbers.append(int(limit))
+        if len(numbers) > 1 and numbers[0] == numbers[1]:
+            raise IndexesError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
+        yield numbers[0], numbers[-1]
+
+
+# -------------------------------------------------------------- updates
+
+
+def may_change_template(job: Document) -> bool:
+    """Whether scheduling directives and resources of the template may change: nothing runs by it."""
+    spec, status = part(job, "spec"), part(job, "status")
+    idle = status.get("startTime") is None or is_true(status, "Suspended")
+    return bool(spec.get("suspend")) and idle and not status.get("active")
+
+
+def _template_errors(job: Document, old: Document) -> Errors:
+    """The template is immutable, except for suspended Jobs (KEP-2926, KEP-5440)."""
+    template, before = part(part(job, "spec"), "template"), part(part(old, "spec"), "template")
+    if not may_change_template(old):
+        return immutable_errors(template, before, "spec.template")
+    expected, now = copy.deepcopy(part(before, "spec")), part(template, "spec")
+    # Node affinity may change, affinity to pods may not.
+    affinity = {**part(expected, "affinity"), "nodeAffinity": part(now, "affinity").get("nodeAffinity")}
+    expected["affinity"] = {key: value for key, value in affinity.items() if value is not None} or None
+    if now.get("affinity") == {} and not expected["affinity"]:
+        expected["affinity"] = {}
+    for name in ("nodeSelector", "tolerations", "schedulingGates"):
+        expected[name] = now.get(name)
+    for field in ("containers", "initContainers"):
+        for container, changed in zip(entries(expected, field), entries(now, field), strict=False):
+            if container.get("name") == changed.get("name"):
+                container["resources"] = changed.get("resources")
+    return [] if same(now, expected) else [invalid("spec.template.spec", now, IMMUTABLE)]
+
+
+def is_true(status: Document, kind: str) -> bool:
+    """Whether a condition is True."""
+    return any(one.get("type") == kind and one.get("status") == "True" for one in entries(status, "conditions"))
+
+
+def _status_errors(job: Document, old: Document) -> Errors:
+    """What a controller under test may not write: ends without their reason, ends taken back, pods after the end."""
+    status, before = part(job, "status"), part(old, "status")
+    found: Errors = []
+
+    def wrong(text: str) -> None:
+        found.append(invalid_unshown("status.conditions", text))
+
+    complete, failed = is_true(status, "Complete"), is_true(status, "Failed")
+    for kind in ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"):
+        if is_true(before, kind) and not is_true(status, kind):
+            wrong(f"cannot disable the terminal {kind}=True condition")
+    if (complete, failed) == (is_true(before, "Complete"), is_true(before, "Failed")):
+        return found
+    if complete and (failed or is_true(status, "FailureTarget")):
+        wrong("cannot set Complete=True beside Failed=True or FailureTarget=True")
+    for end, reason in (("Complete", "SuccessCriteriaMet"), ("Failed", "FailureTarget")):
+        if is_true(status, end) and not is_true(status, reason):
+            wrong(f"cannot set {end}=True condition without the {reason}=true condition")
+    if complete and status.get("completionTime") is None:
+        found.append(required("status.completionTime", "completionTime is required for Complete jobs"))
+    if status.get("startTime") is None:
+        found.append(required("status.startTime", "startTime is required for finished job"))
+    for name in ("active", "terminating"):
+        if status.get(name):
+            found.append(invalid(f"status.{name}", status[name], f"{name}>0 is invalid for finished job"))
+    return found

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The smaller kinds that something here acts on: what no rule of `rules/*.json` and no recorded default says."""
+
+import base64
+import copy
+import json
+from collections.abc import Mapping
+
+from trainwright.api import times
+from trainwright.api.objects import Document
+from trainwright.api.quantity import Quantity
+from trainwright.api.surroundings import new_uid
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.kinds import amounts
+from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.formats import Errors, same
+from trainwright.controller.local.apiserver.kinds.parts import ensure, ensure_filled, entries, part, texts
+from trainwright.controller.local.apiserver.kinds.podspecs import amount_errors, resource_errors, round_up_resources
+from trainwright.controller.local.apiserver.kinds.ruletests import register
+from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required, too_long
+from trainwright.controller.local.gowriting import rewrite
+from trainwright.controller.local.values import TOO_DEEP
+
+LARGEST = 1024 * 1024
+"""Bytes of a Secret or ConfigMap."""
+
+
+# -------------------------------------------------------------- namespaces
+
+FINALIZER = "kubernetes"
+NAME_LABEL = "kubernetes.io/metadata.name"
+IMMORTAL = ("default", "kube-system", "kube-public")
+"""Namespaces that cannot be deleted."""
+
+
+class NamespaceStrategy(BuiltInStrategy):
+    """Namespaces: held by a finalizer in `spec` until their content is gone."""
+
+    reset_fields: ResetFields = {"finalize": (("status",),)}  # noqa: RUF012 - never changed
+    marks_time_only = True
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        ensure_filled(document["status"], "phase", "Active")
+        _label(document)
+
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
+        document["status"] = {"phase": "Active"}
+        finalizers = list(texts(document["spec"], "finalizers"))
+        if FINALIZER not in finalizers:
+            document["spec"]["finalizers"] = [*finalizers, FINALIZER]
+        # Once more: a generated name was not there for the defaults.
+        _label(document)
+
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
+        if not subresource:
+            set_or_drop(new["spec"], "finalizers", part(old, "spec").get("finalizers"))
+
+    def before_delete(self, document: Document) -> None:
+        name = document["metadata"]["name"]
+        if name in IMMORTAL:
+            raise errors.forbidden("", "namespaces", name, "this namespace may not be deleted")
+
+    def begin_deletion(self, document: Document) -> None:
+        document.setdefault("status", {})["phase"] = "Terminating"
+
+    def is_held(self, document: Document) -> bool:
+        return bool(part(document, "spec").get("finalizers"))
+
+
+def _label(document: Document) -> None:
+    metadata = document.setdefault("metadata", {})
+    if metadata.get("name"):
+        ensure(metadata, "labels", {})
+        metadata["labels"][NAME_LABEL] = metadata["name"]
+
+
+# -------------------------------------------------------------- configuration
+
+_ACCOUNT = "kubernetes.io/service-account.name"
+_JSON_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+_SECRET_KEYS = {"kubernetes.io/ssh-auth": ("ssh-privatekey",), "kubernetes.io/tls": ("tls.crt", "tls.key")}
+
+
+class SecretStrategy(BuiltInStrategy):
+    """Secrets. What a client writes to `stringData` is stored in `data`."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        given = document.pop("stringData", None)
+        if given:
+            data = document["data"] = dict(part(document, "data"))
+            for key, text in given.items():
+                data[key] = base64.b64encode((text or "").encode()).decode()
+        ensure_filled(document, "type", "Opaque")
+
+
+class ServiceAccountStrategy(BuiltInStrategy):
+    """ServiceAccounts. Secrets are named; other fields of the references mean nothing."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        if document.get("secrets"):
+            named = [{"name": secret["name"]} if secret.get("name") else {} for secret in document["secrets"]]
+            document["secrets"] = named
+
+
+@register("size of a ConfigMap")
+def _config_map_errors(document: Document, _: str, __: Document) -> Errors:
+    plain, blobs = part(document, "data"), part(document, "binaryData")
+    text = "duplicate of key present in binaryData"
+    found = [invalid(f"data[{key}]", key, text) for key in plain if key in blobs]
+    size = sum(len(value.encode()) for value in plain.values())
+    size += sum(len(base64.b64decode(value or "")) for value in blobs.values())
+    return [*found, too_long("[]", LARGEST)] if size > LARGEST else found
+
+
+@register("content of a Secret")
+def secret_errors(secret: Document, _: str, __: Document) -> Errors:
+    """Errors of a Secret's data, which has the keys of its type."""
+    data = {key: base64.b64decode(value or "") for key, value in part(secret, "data").items()}
+    found = [too_long("data", LARGEST)] if sum(map(len, data.values())) > LARGEST else []
+    kind = secret.get("type") or ""
+    if kind == "kubernetes.io/service-account-token":
+        if not part(part(secret, "metadata"), "annotations").get(_ACCOUNT):
+            found.append(required(f"metadata.annotations[{_ACCOUNT}]"))
+    elif kind in _JSON_KEYS:
+        found += _json_errors(data, _JSON_KEYS[kind])
+    elif kind == "kubernetes.io/basic-auth" and not {"username", "password"} & set(data):
+        found += [required("data[username]"), required("data[password]")]
+    return found + [required(f"data[{key}]") for key in _SECRET_KEYS.get(kind, ()) if key not in data]
+
+
+def _json_errors(data: dict[str, bytes], key: str) -> Errors:
+    field = f"data[{key}]"
+    if key not in data:
+        return [required(field)]
+    problem = ""
+    try:
+        if not isinstance(json.loads(data[key]), dict | None):
+            problem = "not a JSON object"
+    except RecursionError:
+        problem = TOO_DEEP
+    except ValueError:
+        problem = "not JSON"
+    return [invalid(field, "<secret contents redacted>", problem)] if problem else []
+
+
+# -------------------------------------------------------------- nodes, priorities and limits
+
+SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+"""Preset classes with their priorities."""
+_HIGHEST = 1_000_000_000
+_ORDERED = (
+    *(("min", "max", "min"), ("min", "defaultRequest", "defaultRequest"), ("min", "default", "default")),
+    *(("defaultRequest", "max", "defaultRequest"), ("defaultRequest", "default", "defaultRequest")),
+    ("default", "max", "default"),
+)
+"""Amounts of a LimitRange, of which the first may not be larger than the second, and the field of the error."""
+
+
+class NodeStrategy(BuiltInStrategy):
+    """Nodes. A creation may say the status."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        spec, status = document["spec"], document["status"]
+        if spec.get("podCIDR") and texts(spec, "podCIDRs")[:1] != [spec["podCIDR"]]:
+            spec["podCIDRs"] = [spec["podCIDR"]]
+        elif spec.get("podCIDRs"):
+            spec["podCIDR"] = spec["podCIDRs"][0]
+        if status.get("capacity") and status.get("allocatable") is None:
+            status["allocatable"] = dict(status["capacity"])
+        amounts.round_up(status, "capacity")
+        amounts.round_up(status, "allocatable")
+
+    def prepare_for_create(self, document: Document) -> None:
+        document["status"].pop("config", None)
+
+
+class RuntimeClassStrategy(BuiltInStrategy):
+    """RuntimeClasses."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        amounts.round_up(part(document, "overhead"), "podFixed")
+
+
+class LeaseStrategy(BuiltInStrategy):
+    """Leases, without coordinated leader election, which is off by default. They may have any finalizer."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        for field in ("strategy", "preferredHolder"):
+            document["spec"].pop(field, None)
+
+
+class LimitRangeStrategy(BuiltInStrategy):
+    """LimitRanges."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        for item in entries(document["spec"], "limits"):
+            if item.get("type") == "Container":
+                _default_container_limits(item)
+            for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+                amounts.round_up(item, field)
+
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
+        metadata = document["metadata"]
+        if not metadata.get("name") and not metadata.get("generateName"):
+            metadata["name"] = new_uid()
+
+
+def _default_container_limits(item: Document) -> None:
+    limits = {**part(item, "max"), **part(item, "default")}
+    requests = {**part(item, "min"), **limits, **part(item, "defaultRequest")}
+    for field, value in (("default", limits), ("defaultRequest", requests)):
+        if value:
+            item[field] = value
+
+
+@register("limits in order")
+def _limit_errors(item: Document, field: str, _: Document) -> Errors:
+    found: Errors = []
+    for low, high, at in _ORDERED:
+        small, large = amounts.read(item.get(low)), amounts.read(item.get(high))
+        found += [
+            invalid(f"{field}.{at}[{name}]", item[low][name], f"{low} is greater than {high}")
+            for name in small
+            if name in large and small[name] > large[name]
+        ]
+    return found
+
+
+@register("amounts")
+def _amount_errors(listed: Document, field: str, _: Document) -> Errors:
+    return [
+        error
+        for name, amount in amounts.read(listed).items()
+        for error in amount_errors(name, amount, f"{field}.{name}")
+    ]
+
+
+@register("overhead")
+def _overhead_errors(listed: Document, field: str, document: Document) -> Errors:
+    return resource_errors({"limits": listed}, field, document)
+
+
+@register("reserved priority")
+def _priority_errors(document: Document, _: str, __: Document) -> Errors:
+    name, value = part(document, "metadata").get("name") or "", document.get("value") or 0
+    if name.startswith("system-"):
+        good = SYSTEM_CLASSES.get(name) == value and not document.get("globalDefault")
+        return (
+            [] if good else [forbidden("metadata.name", "names that begin with 'system-' are reserved for the system")]
+        )
+    text = f"maximum allowed value of a user defined priority is {_HIGHEST}"
+    return [forbidden("value", text)] if value > _HIGHEST else []
+
+
+# -------------------------------------------------------------- volumes
+
+
+class PersistentVolumeStrategy(BuiltInStrategy):
+    """PersistentVolumes. The status says when the phase changed."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        ensure_filled(document["status"], "phase", "Pending")
+        amounts.round_up(document["spec"], "capacity")
+
+    def prepare_for_create(self, document: Document) -> None:
+        document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": times.format_time(times.wall_clock())}
+
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
+        status, before = part(new, "status"), part(old, "status")
+        known = before.get("lastPhaseTransitionTime")
+        if subresource != "status" or status.get("lastPhaseTransitionTime") not in (None, known):
+            return
+        changed = status.get("phase") != before.get("phase")
+        set_or_drop(status, "lastPhaseTransitionTime", times.format_time(times.wall_clock()) if changed else known)
+
+
+class PersistentVolumeClaimStrategy(BuiltInStrategy):
+    """PersistentVolumeClaims: only the size of a bound one may change, and the volume of one that is not bound."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        round_up_resources(document["spec"]["resources"])
+        for field in ("capacity", "allocatedResources"):
+            amounts.round_up(document["status"], field)
+
+    def prepare_for_create(self, document: Document) -> None:
+        # The phase that the default set is lost here; it comes back when the stored object is read.
+        document["status"] = {"phase": "Pending"}
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
+        found = super().validate_update(new, old, subresource)
+        return found if subresource else found + _claim_update_errors(new, old)
+
+
+def _claim_update_errors(claim: Document, old: Document) -> Errors:
+    spec, before = part(claim, "spec"), part(old, "spec")
+    expected, found = copy.deepcopy(before), list[DocumentError]()
+    for field in ("volumeName", "storageClassName"):
+        if before.get(field) is None:
+            expected[field] = spec.get(field)
+    size, size_before = (
+        amounts.read(part(part(one, "resources"), "requests")).get("storage") or Quantity(0) for one in (spec, before)
+    )
+    if part(claim, "status").get("phase") == "Bound":
+        expected["resources"] = spec.get("resources")
+    if not same(spec, expected):
+        found.append(forbidden("spec", "spec is immutable after creation except resources.requests for bound claims"))
+    capacity = amounts.read(part(part(old, "status"), "capacity")).get("storage") or Quantity(0)
+    if size < size_before and size <= capacity:
+        found.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
+    return found
+
+
+# -------------------------------------------------------------- events
+
+_CORE_TO_EVENTS = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+}
+_EVENTS_TO_CORE = {there: here for here, there in _CORE_TO_EVENTS.items()}
+
+
+def to_core(event: Document) -> Document:
+    """An Event of events.k8s.io/v1 as core/v1 has it; both groups serve the same objects, stored as core/v1."""
+    return _renamed(event, _EVENTS_TO_CORE, "v1", "core/v1.Event")
+
+
+def to_events(event: Document) -> Document:
+    """An Event of core/v1 as events.k8s.io/v1 has it."""
+    return _renamed(event, _CORE_TO_EVENTS, "events.k8s.io/v1", "events/v1.Event")
+
+
+def _renamed(event: Document, names_there: Mapping[str, str], api_version: str, struct: str) -> Document:
+    made = {names_there.get(field, field): value for field, value in event.items()}
+    made["apiVersion"] = api_version
+    rewrite(made, struct)
+    return made
+
+
+class EventStrategy(BuiltInStrategy):
+    """Events of either group. Those of events.k8s.io/v1 must say more."""
+
+    collects_garbage = False
+    error_group = ""
+
+
+@register("namespace of an event")
+def _event_errors(event: Document, _: str, __: Document) -> Errors:
+    namespace = part(event, "metadata").get("namespace") or ""
+    about = (part(event, "involvedObject") or part(event, "regarding")).get("namespace") or ""
+    new = bool(event.get("eventTime"))
+    anywhere = ("default", "kube-system") if new else ("", "default")
+    fits = namespace in anywhere if not about else new or namespace == about
+    return [] if fits else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
+
+
+@register("unset source")
+def _source_errors(source: Document, field: str, _: Document) -> Errors:
+    return [invalid(field, source, "needs to be unset")] if source else []

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods: their life, their defaults beside those of all specifications, and what an update may change."""
+
+import copy
+
+from trainwright.api import times
+from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError, names
+from trainwright.controller.local.apiserver.kinds import amounts
+from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.formats import Errors, same
+from trainwright.controller.local.apiserver.kinds.parts import ensure_filled, entries, part, texts
+from trainwright.controller.local.apiserver.kinds.podspecs import (
+    default_pod_spec,
+    pod_spec_warnings,
+    round_up_resources,
+)
+from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid
+
+_CHANGEABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+class PodStrategy(BuiltInStrategy):
+    """Pods: a graceful deletion, a status that begins as Pending, and a specification that hardly changes."""
+
+    graceful = True
+    reset_fields: ResetFields = {  # noqa: RUF012 - never changed
+        "status": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
+    }
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        spec = document["spec"]
+        for field in ("containers", "initContainers"):
+            for container in entries(spec, field):
+                _request_limits(container)
+        default_pod_spec(spec)
+        if spec.get("hostNetwork"):
+            _open_host_ports(spec)
+        if spec["terminationGracePeriodSeconds"] < 0:
+            spec["terminationGracePeriodSeconds"] = 1
+        _default_status(document["status"])
+
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
+        spec = document["spec"]
+        status: Document = {"phase": "Pending", "qosClass": amounts.quality_of_service(spec)}
+        if spec.get("schedulingGates"):
+            gated = {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": times.format_time(times.wall_clock()),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+            status["conditions"] = [gated]
+        document["status"] = status
+        _merge_label_keys(document)
+
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
+        if subresource == "status":
+            # A kubelet of old broke owner references here.
+            set_or_drop(new["metadata"], "ownerReferences", old["metadata"].get("ownerReferences"))
+            status = new["status"]
+            set_or_drop(status, "qosClass", status.get("qosClass") or part(old, "status").get("qosClass"))
+            _keep_observed_generations(status, part(old, "status"))
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
+        found = super().validate_update(new, old, subresource)
+        return found + (_ended_errors(new, old) if subresource == "status" else _update_errors(new, old))
+
+    def warnings(self, new: Document, old: Document | None) -> list[str]:
+        # People hardly change pods, so nobody would see warnings of updates.
+        if old is not None:
+            return []
+        problems = names.dns_label(new["metadata"].get("name") or "")
+        text = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
+        found = [f"metadata.name: {text}: [{' '.join(problems)}]"] if problems else []
+        return found + pod_spec_warnings(new["spec"], "spec")
+
+    def grace_of(self, document: Document, asked: int | None) -> int | None:
+        spec = part(document, "spec")
+        grace = spec.get("terminationGracePeriodSeconds") if asked is None else asked
+        # Without a node, or with its containers ended, no kubelet would confirm the end.
+        if not grace or not spec.get("nodeName") or part(document, "status").get("phase") in ("Failed", "Succeeded"):
+            return 0
+        return 1 if grace < 0 else int(grace)
+
+
+def _request_limits(container: Document) -> None:
+    resources = part(container, "resources")
+    for name, limit in part(resources, "limits").items():
+        if not resources.get("requests"):
+            resources["requests"] = {}
+        resources["requests"].setdefault(name, limit)
+    round_up_resources(resources)
+
+
+def _open_host_ports(spec: Document) -> None:
+    for field in ("containers", "initContainers"):
+        for container in entries(spec, field):
+            for port in entries(container, "ports"):
+                ensure_filled(port, "hostPort", port.get("containerPort"))
+
+
+def _default_status(status: Document) -> None:
+    address, addresses = status.get("podIP"), status.get("podIPs")
+    if address and (not addresses or addresses[0].get("ip") != address):
+        status["podIPs"] = [{"ip": address}]
+    elif addresses:
+        status["podIP"] = addresses[0].get("ip")
+    for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        for container in entries(status, field):
+            amounts.round_up(container, "allocatedResources")
+            round_up_resources(container.get("resources"))
+
+
+def _merge_label_keys(pod: Document) -> None:
+    """Add `matchLabelKeys` and `mismatchLabelKeys` to the selectors of their terms, with the values of this pod."""
+    labels = part(pod["metadata"], "labels")
+    for field in ("podAffinity", "podAntiAffinity"):
+        affinity = part(part(pod["spec"], "affinity"), field)
+        terms = list(entries(affinity, "requiredDuringSchedulingIgnoredDuringExecution"))
+        weighted = entries(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
+        terms += [part(each, "podAffinityTerm") for each in weighted]
+        for term in terms:
+            _require_labels(term, "matchLabelKeys", "In", labels)
+            _require_labels(term, "mismatchLabelKeys", "NotIn", labels)
+    for constraint in entries(pod["spec"], "topologySpreadConstraints"):
+        _require_labels(constraint, "matchLabelKeys", "In", labels)
+
+
+def _require_labels(term: Document, field: str, operator: str, labels: dict[str, str]) -> None:
+    selector = term.get("labelSelector")
+    if selector is None:
+        return
+    added = [{"key": key, "operator": operator, "values": [labels[key]]} for key in texts(term, field) if key in labels]
+    if added:
+        selector["matchExpressions"] = [*entries(selector, "matchExpressions"), *added]
+
+
+def _keep_observed_generations(status: Document, old: Document) -> None:
+    """A client that does not know observed generations does not clear them."""
+    set_or_drop(status, "observedGeneration", status.get("observedGeneration") or old.get("observedGeneration"))
+    known = {one.get("type"): one.get("observedGeneration") for one in entries(old, "conditions")}
+    for condition in entries(status, "conditions"):
+        before = known.get(condition.get("type"))
+        set_or_drop(condition, "observedGeneration", condition.get("observedGeneration") or before)
+
+
+# -------------------------------------------------------------- updates
+
+
+def _update_errors(pod: Document, old: Document) -> Errors:
+    """Hardly anything of a specification may change."""
+    spec, before = part(pod, "spec"), part(old, "spec")
+    for name in ("containers", "initContainers"):
+        if len(entries(spec, name)) != len(entries(before, name)):
+            return [forbidden(f"spec.{name}", "pod updates may not add or remove containers")]
+    found = _deadline_errors(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
+    known = [_without_seconds(toleration) for toleration in entries(spec, "tolerations")]
+    if any(_without_seconds(toleration) not in known for toleration in entries(before, "tolerations")):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        found.append(forbidden("spec.tolerations", text))
+    gates = [gate.get("name") for gate in entries(before, "schedulingGates")]
+    for index, gate in enumerate(entries(spec, "schedulingGates")):
+        if gate.get("name") not in gates:
+            text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            found.append(forbidden(f"spec.schedulingGates[{index}].name", text))
+    if not same(spec, before) and not same(_with_what_may_change(spec, before), spec):
+        found.append(forbidden("spec", f"pod updates may not change fields other than {_CHANGEABLE}"))
+    return found
+
+
+def _deadline_errors(deadline: int | None, before: int | None) -> Errors:
+    if before is None or (deadline is not None and deadline <= before):
+        return []
+    return [invalid("spec.activeDeadlineSeconds", deadline, "must be less than or equal to previous value")]
+
+
+def _without_seconds(toleration: Document) -> Document:
+    return {key: value for key, value in toleration.items() if key != "tolerationSeconds" and value}
+
+
+def _with_what_may_change(spec: Document, before: Document) -> Document:
+    """The old specification with those new fields that an update may change."""
+    made = copy.deepcopy(before)
+    for name in ("containers", "initContainers"):
+        for container, new in zip(entries(made, name), entries(spec, name), strict=True):
+            set_or_drop(container, "image", new.get("image"))
+    fields = ["activeDeadlineSeconds", "schedulingGates", "tolerations"]
+    if spec.get("terminationGracePeriodSeconds") == 1 and (before.get("terminationGracePeriodSeconds") or 0) < 0:
+        fields.append("terminationGracePeriodSeconds")
+    if entries(before, "schedulingGates"):
+        # While gates hold a pod, it may be narrowed to some nodes (KEP-3838).
+        fields.append("nodeSelector")
+        affinity = {**part(before, "affinity"), "nodeAffinity": part(spec, "affinity").get("nodeAffinity")}
+        set_or_drop(made, "affinity", {key: value for key, value in affinity.items() if value} or None)
+    for field in fields:
+        set_or_drop(made, field, spec.get(field))
+    return made
+
+
+def _ended_errors(pod: Document, old: Document) -> Errors:
+    """A container that ended stays ended in the status, unless the pod may restart it."""
+    spec, found = part(old, "spec"), list[DocumentError]()
+    if spec.get("restartPolicy") == "Always":
+        return found
+    running = {one.get("name") for one in entries(part(pod, "status"), "containerStatuses") if not _end(one)}
+    for index, one in enumerate(entries(part(old, "status"), "containerStatuses")):
+        restarts = spec.get("restartPolicy") == "OnFailure" and _end(one).get("exitCode")
+        if _end(one) and one.get("name") in running and not restarts:
+            text = "may not be transitioned to non-terminated state"
+            found.append(forbidden(f"status.containerStatuses[{index}].state", text))
+    return found
+
+
+def _end(container: Document) -> Document:
+    return part(part(container, "state"), "terminated")

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Specifications of pods, in Pods and in templates: what no recorded default and no rule of `rules/pods.json` says."""
+
+import re
+
+from trainwright.api.objects import Document
+from trainwright.api.quantity import Quantity
+from trainwright.api.selectors import SelectorError, label_selector_of
+from trainwright.api.validation import names
+from trainwright.controller.local.apiserver.kinds import amounts
+from trainwright.controller.local.apiserver.kinds.formats import Errors
+from trainwright.controller.local.apiserver.kinds.parts import ensure_filled, entries, part
+from trainwright.controller.local.apiserver.kinds.rules import warnings
+from trainwright.controller.local.apiserver.kinds.ruletests import register
+from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
+from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported, required
+from trainwright.controller.local.gowriting import fields_of
+
+CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
+_SOURCES = frozenset(fields_of("core/v1.Volume")) - {"name"}
+_IDENTIFIER = re.compile(r"[a-f0-9]{64}")
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_DOMAIN = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_REFERENCE = re.compile(
+    rf"(?:{_DOMAIN}/)?(?P<path>{_COMPONENT}(?:/{_COMPONENT})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?",
+    re.ASCII,
+)
+_IN_FILES = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+_IN_VARIABLES = (
+    *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
+    *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
+)
+_ELSEWHERE = ("spec.restartPolicy", "spec.schedulerName", "status.phase")
+"""Fields that can be named and that neither variables nor files can show."""
+_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_ONE = 10**9
+"""Billionths in one."""
+
+
+def default_template(template: Document) -> None:
+    """Defaults of a pod template."""
+    default_pod_spec(template["spec"])
+
+
+def default_pod_spec(spec: Document) -> None:
+    """Defaults that Pods and templates share."""
+    for volume in entries(spec, "volumes"):
+        if all(volume.get(source) is None for source in _SOURCES):
+            volume["emptyDir"] = {}
+        if volume.get("image") is not None:
+            ensure_filled(volume["image"], "pullPolicy", pull_policy(volume["image"].get("reference") or ""))
+        claim = part(part(volume, "ephemeral"), "volumeClaimTemplate")
+        if claim:
+            round_up_resources(claim["spec"]["resources"])
+    set_account(spec, spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
+    for field in CONTAINER_FIELDS:
+        for container in entries(spec, field):
+            ensure_filled(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
+            round_up_resources(container["resources"])
+    amounts.round_up(spec, "overhead")
+    round_up_resources(spec.get("resources"))
+
+
+def set_account(spec: Document, name: str) -> None:
+    """Name the service account, under the old field too: both are always the same."""
+    for field in ("serviceAccountName", "serviceAccount"):
+        set_or_drop(spec, field, name or None)
+
+
+def round_up_resources(resources: Document | None) -> None:
+    """Write requests and limits canonically."""
+    if resources:
+        amounts.round_up(resources, "limits")
+        amounts.round_up(resources, "requests")
+
+
+def pull_policy(image: str) -> str:
+    """The default `imagePullPolicy`: Always for the tag `latest`, also when it is implied, else IfNotPresent."""
+    return "Always" if _tag(image) == "latest" else "IfNotPresent"
+
+
+def _tag(image: str) -> str:
+    """The tag; `latest` if neither tag nor digest is given; empty if this is not the name of an image."""
+    found = _REFERENCE.fullmatch(image)
+    if found is None or _IDENTIFIER.fullmatch(image):
+        return ""
+    if found["tag"]:
+        return found["tag"]
+    return "" if found["digest"] else "latest"
+
+
+# -------------------------------------------------------------- checks that rules call
+
+
+@register("host port")
+def _host_port_errors(port: Document, field: str, _: Document) -> Errors:
+    if (port.get("hostPort") or 0) in (0, port.get("containerPort")):
+        return []
+    return [invalid(f"{field}.hostPort", port["hostPort"], "must match `containerPort` when `hostNetwork` is true")]
+
+
+@register("field of a variable")
+def _variable_source_errors(reference: Document, field: str, _: Document) -> Errors:
+    return _field_errors(reference, _IN_VARIABLES, field)
+
+
+@register("field of a file")
+def _file_source_errors(reference: Document, field: str, _: Document) -> Errors:
+    return _field_errors(reference, _IN_FILES, field)
+
+
+def _field_errors(reference: Document, supported: tuple[str, ...], field: str) -> Errors:
+    """Errors of a reference to a field of the pod."""
+    path = reference.get("fieldPath") or ""
+    if not path:
+        return [required(f"{field}.fieldPath")]
+    base, bracket, rest = path.partition("['")
+    if bracket and path.endswith("']") and base in ("metadata.annotations", "metadata.labels"):
+        key = rest[:-2].lower() if base == "metadata.annotations" else rest[:-2]
+        return [invalid(field, key, text) for text in names.qualified(key)]
+    if reference.get("apiVersion") != "v1" or path not in (*_IN_FILES, *_IN_VARIABLES, *_ELSEWHERE):
+        return [invalid(f"{field}.fieldPath", path, "is no field of a v1 Pod that can be named")]
+    return [] if path in supported else [not_supported(f"{field}.fieldPath", path, supported)]
+
+
+@register("resources")
+def resource_errors(resources: Document, field: str, _: Document) -> Errors:
+    """Errors of requests and limits of a container: resources cannot be overcommitted but for those of Kubernetes."""
+    limits, requests = amounts.read(resources.get("limits")), amounts.read(resources.get("requests"))
+    found: Errors = []
+    for kind, listed in (("limits", limits), ("requests", requests)):
+        for name, amount in listed.items():
+            found += _amount_errors(name, amount, f"{field}.{kind}[{name}]")
+    for name, amount in requests.items():
+        limit, native = limits.get(name), is_native(name)
+        if limit is None:
+            if not native:
+                found.append(required(f"{field}.limits", "Limit must be set for non overcommitable resources"))
+        elif amount > limit or (amount != limit and not native):
+            text = f"must be {'less than or ' if native else ''}equal to {name} limit of {limit.canonical()}"
+            found.append(invalid(f"{field}.requests", amount.canonical(), text))
+    return found
+
+
+def is_native(name: str) -> bool:
+    """Whether a resource is Kubernetes' own."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def _amount_errors(name: str, amount: Quantity, field: str) -> Errors:
+    problems = names.qualified(name)
+    if "/" not in name and name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
+        problems.append("must be a standard resource for containers, or fully qualified")
+    found = [invalid(field, name, text) for text in problems]
+    return found + amount_errors(name, amount, field)
+
+
+def amount_errors(name: str, amount: Quantity, field: str) -> Errors:
+    """Errors of an amount: not negative, and whole where a resource is counted."""
+    found = [invalid(field, amount.canonical(), "must not be negative")] if amount.nanos < 0 else []
+    if (name == "pods" or not is_native(name)) and amount.nanos % _ONE:
+        found.append(invalid(field, amount.canonical(), "must be an integer"))
+    return found
+
+
+@register("selector of template")
+def _selector_errors(spec: Document, field: str, _: Document) -> Errors:
+    """The selector of a kind that keeps pods is there, and matches the labels of the template."""
+    selector, template = spec.get("selector"), spec.get("template")
+    selector_field = f"{field}.selector" if field else "selector"
+    found = [required(selector_field)] if selector is None else []
+    if template is None or selector == {}:
+        return found
+    labels = part(part(template, "metadata"), "labels")
+    text = "`selector` does not match template `labels`"
+    unmatched = [invalid(f"{field}.template.metadata.labels", labels or None, text)]
+    if selector is None:
+        return found + unmatched
+    matches = selects(selector, labels)
+    if matches is None:
+        return [invalid(selector_field, selector, "cannot be read")]
+    return unmatched if matches is False else []
+
+
+def selects(selector: Document, labels: dict[str, str]) -> bool | None:
+    """Whether a selector, or a map of labels, matches labels; None for one that cannot be read."""
+    plain = not {"matchLabels", "matchExpressions"} & set(selector)
+    try:
+        matches = label_selector_of({"matchLabels": selector} if plain else selector)
+    except SelectorError:
+        return None
+    return matches is not None and matches.matches(labels)
+
+
+# -------------------------------------------------------------- warnings
+
+
+def pod_spec_warnings(spec: Document, field: str) -> list[str]:
+    """What people meet: old volumes, and variables and ports that hide others."""
+    found = warnings("PodSpec", spec, field)
+    ports: dict[tuple[int, str], str] = {}
+    for kind in CONTAINER_FIELDS:
+        for index, container in enumerate(entries(spec, kind)):
+            where = f"{field}.{kind}[{index}]"
+            found += _hidden_variables(container, where)
+            for position, port in enumerate(entries(container, "ports")):
+                here = f"{where}.ports[{position}]"
+                first = ports.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), here)
+                if first != here and not port.get("hostPort"):
+                    found.append(f"{here}: duplicate port definition with {first}")
+    return found
+
+
+def _hidden_variables(container: Document, field: str) -> list[str]:
+    found: list[str] = []
+    seen: set[str] = set()
+    for index, variable in enumerate(entries(container, "env")):
+        name, value = variable.get("name") or "", variable.get("value") or ""
+        reference = f"$({name})"
+        # A value that goes on from the earlier one is fine.
+        extends = variable.get("valueFrom") is None and reference in value and value != reference
+        if name in seen and not extends:
+            text = f'hides previous definition of "{name}", which may be dropped when using apply'
+            found.append(f"{field}.env[{index}]: {text}")
+        seen.add(name)
+    return found
