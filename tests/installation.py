@@ -37,6 +37,9 @@ shift && exec "$@"
 """
 """Shell: the files of the first argument are the pod's service account, the rest is the command."""
 
+UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+"""What to put before options that say which namespaces a command has for itself."""
+
 Document = dict[str, Any]
 
 
@@ -181,8 +184,7 @@ def with_own_mounts(script: str, folder: Path) -> list[str]:
         script: shell; its first argument is the folder, the rest the command, which it has to execute.
         folder: what the process finds elsewhere.
     """
-    unprivileged = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    return ["unshare", *unprivileged, "--mount", "sh", "-c", script, "pod", str(folder)]
+    return [*UNSHARE, "--mount", "sh", "-c", script, "pod", str(folder)]
 
 
 def forbidden(control_plane: ControlPlane, namespace: str = NAMESPACE) -> list[str]:

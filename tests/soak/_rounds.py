@@ -24,8 +24,11 @@ def repeated(command: Sequence[str], rounds: int) -> int:
     return 1 if failed else 0
 
 
-def tests_with(program: str, tests: str, *, description: str | None) -> int:
-    """The command line of a soak that builds a program, which takes minutes, and runs tests; gives its exit code."""
+def tests_with(program: str, tests: str, *also: str, description: str | None) -> int:
+    """The command line of a soak that builds a program, which takes minutes, and runs tests; gives its exit code.
+
+    `also` names modules that are run as often as the tests.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=1, help="how often (default: 1)")
     arguments = parser.parse_args()
@@ -34,4 +37,5 @@ def tests_with(program: str, tests: str, *, description: str | None) -> int:
     except ControlPlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return repeated([sys.executable, "-m", "pytest", tests], arguments.rounds)
+    commands = [["pytest", tests], *([module] for module in also)]
+    return max([repeated([sys.executable, "-m", *command], arguments.rounds) for command in commands])
