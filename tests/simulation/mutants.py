@@ -376,7 +376,7 @@ MUTANTS: tuple[Mutant, ...] = (
         [
             Edit(
                 _TRAINER + "recovery/attempts.py",
-                "    return bool(is_stopped) and _lacks_ranks(glance) and not makes_claims(glance.jobset)\n",
+                "    return bool(is_stopped) and _lacks_ranks(known, glance) and not makes_claims(glance.jobset)\n",
                 "    return False\n",
             )
         ],

@@ -17,7 +17,7 @@ import msgspec
 from trainwright.api.conditions import find, find_true, is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.claims import makes_claims
-from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_REPLICATED_JOB
+from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, number_in, uid_of
 from trainwright.api.times import format_time, moment, parse
@@ -26,7 +26,7 @@ from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_AVOIDED_NODES
 from trainwright.api.trainer.v1alpha1.queues import is_queued
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
-from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, base_of, is_of_initializer, mark_of
+from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, base_of, mark_of
 from trainwright.controller.trainer.job.stall import StalledAttempt, StallReason
 from trainwright.controller.trainer.recovery.causes import (
     FREE,
@@ -38,6 +38,7 @@ from trainwright.controller.trainer.recovery.causes import (
     Witness,
     attribute,
     fingerprint,
+    finished_ranks,
 )
 from trainwright.controller.trainer.recovery.nodes import still_avoided, suspect, why_not
 from trainwright.controller.trainer.recovery.verdict import (
@@ -243,7 +244,7 @@ def advance(known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], 
     if found.end_reason or glance.completed:
         return step
     if found.hang:
-        _go_on_after_hang(glance, step)
+        _go_on_after_hang(known, glance, step)
     if found.replace == uid:
         return step  # what still happens to it is no attempt: the next one has its number
     look = _Look(known, glance, step, wanted)
@@ -251,7 +252,7 @@ def advance(known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], 
         if not look.judge_one(attempt):
             return step
     look.judge_suspension()
-    _resume_whole(glance, step)
+    _resume_whole(known, glance, step)
     look.correct()
     return step
 
@@ -282,7 +283,7 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
         return False
     if found.hang or found.provisional_until or found.replace == uid_of(glance.jobset):
         return False
-    return not glance.job.spec_or_empty.suspend and not is_partial(glance)
+    return not glance.job.spec_or_empty.suspend and not is_partial(known, glance)
 
 
 def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: StalledAttempt | None) -> str:
@@ -340,7 +341,7 @@ def stood(known: KnownAttempts, before: Progression, glance: Glance, where: str,
     return step
 
 
-def _go_on_after_hang(glance: Glance, step: Progression) -> None:
+def _go_on_after_hang(known: KnownAttempts, glance: Glance, step: Progression) -> None:
     """The next attempt begins once no pod of the one that stood still runs.
 
     Pods that had succeeded before stay. A Job does not run such a rank again, so it takes a new JobSet.
@@ -353,10 +354,10 @@ def _go_on_after_hang(glance: Glance, step: Progression) -> None:
         found.replace = uid_of(glance.jobset) if not makes_claims(glance.jobset) else ""
     elif glance.jobset.spec_or_empty.suspend and not any(map(_goes, glance.pods)):
         found.hang = False
-        found.replace = uid_of(glance.jobset) if _lacks_ranks(glance) and not makes_claims(glance.jobset) else ""
+        found.replace = uid_of(glance.jobset) if _lacks_ranks(known, glance) and not makes_claims(glance.jobset) else ""
 
 
-def _resume_whole(glance: Glance, step: Progression) -> None:
+def _resume_whole(known: KnownAttempts, glance: Glance, step: Progression) -> None:
     """Let all ranks of a suspended job begin again when it is resumed, and at once.
 
     The time that it waits counts as its pause: a queue that admits it evicts it if its pods are not ready in time.
@@ -364,28 +365,26 @@ def _resume_whole(glance: Glance, step: Progression) -> None:
     found = step.summary
     if glance.job.spec_or_empty.suspend:
         found.hold_until = ""
-    if is_partial(glance) and not any(map(_goes, glance.pods)):
+    if is_partial(known, glance) and not any(map(_goes, glance.pods)):
         found.replace = uid_of(glance.jobset)
 
 
-def is_partial(glance: Glance) -> bool:
+def is_partial(known: KnownAttempts, glance: Glance) -> bool:
     """Whether a suspended JobSet would not run all ranks when it is resumed, and may give way to a new one."""
     is_stopped = glance.jobset.spec_or_empty.suspend and glance.failed_since is None
-    return bool(is_stopped) and _lacks_ranks(glance) and not makes_claims(glance.jobset)
+    return bool(is_stopped) and _lacks_ranks(known, glance) and not makes_claims(glance.jobset)
 
 
-def _lacks_ranks(glance: Glance) -> bool:
+def _lacks_ranks(known: KnownAttempts, glance: Glance) -> bool:
     """Whether the JobSet, resumed, would not run each rank again: a Job keeps those that have succeeded.
 
     Not if it is about to complete.
     """
-    # Pods of Jobs that JobSet has replaced may still be there.
-    ended = [pod for pod in glance.pods if number_in(labels_of(pod).get(LABEL_ATTEMPT)) == glance.restarts]
-    done = Counter(
-        labels_of(pod).get(LABEL_REPLICATED_JOB)
-        for pod in ended
-        if dig(pod, "status.phase") == "Succeeded" and not is_of_initializer(pod) and not _goes(pod)
-    )
+    # Pods of Jobs that JobSet has replaced may still be there. A rank that ends with 0 when it is stopped leaves none.
+    shown = [pod for pod in glance.pods if number_in(labels_of(pod).get(LABEL_ATTEMPT)) == glance.restarts]
+    witness = known.witnesses.get(glance.current)
+    ranks = finished_ranks(shown) | (witness.finished if witness is not None else {})
+    done = Counter(ranks.values())
     if not done:
         return False
     policy = glance.jobset.spec_or_empty.success_policy

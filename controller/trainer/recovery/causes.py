@@ -126,6 +126,8 @@ class Witness:
     """Whether a container of it was seen to fail."""
     left: dict[str, str] = field(default_factory=dict)
     """What containers have left as their termination message, by the name of the pod: perhaps the last report."""
+    finished: dict[str, str] = field(default_factory=dict)
+    """Its ranks that have succeeded; see `finished_ranks`."""
     span: Span = field(default_factory=Span)
     """When its first pod started, and when the last container of it ended, as far as was seen."""
 
@@ -140,6 +142,7 @@ class Witness:
         for pod in failing:
             self.failed[name_of(pod)] = (pod.get("spec") or {}).get("nodeName") or "", limited_of(pod)
         self.started = max(self.started, sum(_has_started(pod) for pod in found))
+        self.finished |= finished_ranks(found)
         # A pod that is deleted in the same look as a failure of another may be deleted because of it.
         first_look = is_current and not self.ended
         own = any(not _is_stopped(pod) for pod in failing)
@@ -361,6 +364,18 @@ def _ends(statuses: Iterable[Document], *, failed: bool = True) -> list[Document
         for one in statuses
         if (ended := (one.get("state") or {}).get("terminated")) and (ended.get("exitCode") or not failed)
     ]
+
+
+def finished_ranks(pods: Iterable[Document]) -> dict[str, str]:
+    """The replicated jobs of pods that have succeeded, by the uid of the pod, but for those of initializers.
+
+    A Job never runs such a rank again, also if the pod succeeded while it was deleted, and is gone.
+    """
+    return {
+        uid_of(pod): labels_of(pod).get(LABEL_REPLICATED_JOB, "")
+        for pod in pods
+        if (pod.get("status") or {}).get("phase") == "Succeeded" and not is_of_initializer(pod)
+    }
 
 
 def _has_started(pod: Document) -> bool:

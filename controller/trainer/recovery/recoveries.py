@@ -132,7 +132,7 @@ class Recoveries:
             return None
         found, jobset = known.summary, jobset_of_job(self._cache, job)
         is_held = held_for(found, self._now()) > 0 and not self._has_begun(job, jobset, found)
-        is_held = bool(found.hang) or is_held or self._is_partial(job, jobset)
+        is_held = bool(found.hang) or is_held or self._is_partial(known, job, jobset)
         return replace(self._next(known, job, jobset), held=is_held)
 
     def _next(self, known: KnownAttempts, job: TrainJob, jobset: JobSet | None) -> RecoveryFacts:
@@ -155,14 +155,15 @@ class Recoveries:
         left = known.retries_left if found.judged else None
         return RecoveryFacts(attempts=begun, retries=left, avoided_nodes=avoided)
 
-    def _is_partial(self, job: TrainJob, jobset: JobSet | None) -> bool:
+    def _is_partial(self, known: KnownAttempts, job: TrainJob, jobset: JobSet | None) -> bool:
         """Whether the JobSet must not be resumed, since it is about to give way to one that runs all ranks."""
         if jobset is None or not jobset.spec_or_empty.suspend:
             return False
         try:
-            return is_partial(Glance(job=job, jobset=jobset, pods=pods_of(self._cache, job), now=self._now()))
+            glance = Glance(job=job, jobset=jobset, pods=pods_of(self._cache, job), now=self._now())
         except CacheError:
             return False  # the first list of pods has not arrived
+        return is_partial(known, glance)
 
     def _has_begun(self, job: TrainJob, jobset: JobSet | None, found: Summary) -> bool:
         """Whether pods of the next attempt run already, so that it is not held back."""

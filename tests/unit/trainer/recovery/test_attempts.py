@@ -565,6 +565,34 @@ def test_a_suspended_gang_is_resumed_whole_and_at_once(left: list[Document], rep
     assert (life.causes, life.known.summary.counts.row) == ({"Suspended": 1}, {})
 
 
+@pytest.mark.parametrize(
+    ("finished", "replaced"),
+    [
+        pytest.param([1], "s1", id="one rank ended with 0 when it was stopped"),
+        pytest.param([0, 1], "", id="both did, so the JobSet is about to complete"),
+    ],
+)
+def test_a_rank_that_ends_with_0_when_it_is_stopped_is_done_and_leaves_no_pod(
+    finished: list[int], replaced: str
+) -> None:
+    life = Life()
+    life.run(pod(0), pod(1))
+    life.suspended = True
+    ending = [pod(rank, deleted="10:00:00") for rank in range(2)]
+    for rank in finished:
+        ending[rank]["status"]["phase"] = "Succeeded"
+    life.run(*ending)
+    assert life.known.summary.replace == ""
+    life.run()
+    assert (life.known.summary.replace, life.causes) == (replaced, {"Suspended": 1})
+    # The next attempt knows nothing of it.
+    life.suspended, life.base, life.uid = False, 1, "s2"
+    life.run(pod(0), pod(1))
+    life.suspended = True
+    life.run()
+    assert life.known.summary.replace == ""
+
+
 def stopped(*pods: Document) -> Life:
     """A job whose attempt stood still, and whose JobSet is suspended for that."""
     life = Life(Declaration(mode="gang", restarts_stalled=True))
