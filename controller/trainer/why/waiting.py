@@ -137,7 +137,7 @@ class WaitingConditions:
         *(Rule.on(resource, "get", "list") for resource in _READS),
         *(Rule.on(resource, "get") for resource in (kinds.PRIORITY_CLASS, kinds.RUNTIME_CLASS, kinds.STORAGE_CLASS)),
         Rule.on(Lease.RESOURCE, "get"),
-        Rule.on(TrainJob.RESOURCE, "get"),
+        *(Rule.on(resource, "get") for resource in (TrainJob.RESOURCE, JobSet.RESOURCE)),
     )
     """The rights that it needs beside those of the other parts."""
 
