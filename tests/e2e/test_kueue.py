@@ -8,6 +8,8 @@ end.
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +23,21 @@ from tests.managers import MANAGER
 from tests.pages import blocks_of
 from tests.pretending import pods_run_on
 from tests.repository import ROOT
-from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import eventually_sync
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 Json = dict[str, Any]
 SECONDS = 90.0
 PROGRAM = str(Path(sys.executable).parent / "trainwright")
 POOL = {"pool": "gpu"}
+ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 ATTEMPT, INDEX = "jobset.sigs.k8s.io/restart-attempt", "batch.kubernetes.io/job-completion-index"
+INITIALIZER = "dataset-initializer"
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
-RECOVERS: Json = {"featureGates": {"Recovery": True}}
+RECOVERS: Json = {"featureGates": {"Recovery": True, "Explain": True}}
+_TWO_CPUS = {"name": INITIALIZER, "image": "none", "resources": {"requests": {"cpu": "2"}}}
 RECOVERY = {"trainwright.dev/recovery": "gang"}
 
 pytestmark = [
@@ -144,7 +150,7 @@ class Queue(Trainer):
     def end(self, name: str, role: str = "node") -> None:
         """Let the pods of one replicated job succeed, and wait until the TrainJob is complete."""
         for pod in self.pods_of(name):
-            if pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] == role:
+            if pod["metadata"]["labels"][ROLE] == role:
                 self.patch("pods", pod["metadata"]["name"], {"status": {"phase": "Succeeded"}}, subresource="status")
         done = ("True", "AllJobsCompleted")
         eventually_sync(lambda: self.conditions(name).get("Complete"), lambda found: found == done, seconds=SECONDS)
@@ -161,12 +167,36 @@ class Queue(Trainer):
                 seconds=SECONDS,
             )
 
+    def running(self, name: str, role: str = "node") -> int:
+        """How many pods of a replicated job run."""
+        pods = [pod for pod in self.pods_of(name) if pod["metadata"]["labels"][ROLE] == role]
+        return sum(pod["status"]["phase"] == "Running" for pod in pods)
+
     def workload(self, name: str) -> dict[str, tuple[str, str]]:
         """The conditions of the Workload of a TrainJob."""
+        return conditions_of(self.workload_of(name))
+
+    def workload_of(self, name: str) -> Json:
+        """The Workload of a TrainJob; an empty one if there is none yet."""
         for one in self.cluster.stored.list("workloads", self.namespace):
             if any(owner["name"] == name for owner in one["metadata"].get("ownerReferences", ())):
-                return conditions_of(one)
+                return one
         return {}
+
+    @contextmanager
+    def conditions_seen(self, name: str) -> Iterator[set[str]]:
+        """The types of the conditions that a TrainJob has had, complete at the end of the block."""
+        seen: set[str] = set()
+        types = "{.status.conditions[*].type} "
+        whose = [f"--kubeconfig={self.cluster.kubeconfig}", f"--namespace={self.namespace}"]
+        what = ["get", "trainjob", name, "--watch", f"--output=jsonpath={types}"]
+        watch = [str(self.cluster.kubectl_path), *whose, *what]
+        with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                yield seen
+            finally:
+                process.terminate()
+                seen.update(process.communicate()[0].split())
 
 
 def test_a_job_waits_for_quota_and_runs_where_kueue_says(cluster: ControlPlane) -> None:
@@ -243,19 +273,86 @@ def test_a_gang_of_which_a_rank_has_ended_resumes_whole(cluster: ControlPlane) -
     queue.end("gang")
 
 
+def test_quota_of_an_initializer_is_free_once_and_the_job_can_still_be_evicted(cluster: ControlPlane) -> None:
+    """JobSet runs initializers again when a gang restarts, without quota; the preemption does not wait for that."""
+    queue = Queue(cluster, cpus=4, preemption={"withinClusterQueue": "LowerPriority"})
+    before = replicated_job(INITIALIZER, pod={"containers": [_TWO_CPUS]}, step=INITIALIZER)
+    node = {**replicated_job(), "dependsOn": [{"name": INITIALIZER, "status": "Complete"}]}
+    queue.create("TrainingRuntime", "staged", runtime_document("staged", before, node)["spec"])
+    queue.runtime("plain")
+    low, high = queue.priority("low", 1), queue.priority("high", 10)
+    queue.queued("staged", 2, runtime="staged", priority=low, annotations=RECOVERY)
+    eventually_sync(lambda: queue.running("staged", INITIALIZER), bool, seconds=SECONDS)
+    queue.queued("small", 2, priority=low)
+    queue.waits("small")
+    queue.becomes("staged", "0", "Succeeded")
+    queue.runs("small")
+    eventually_sync(lambda: queue.running("staged"), lambda found: found == 2, seconds=SECONDS)
+    queue.becomes("staged", "1", "Failed")
+    eventually_sync(lambda: queue.running("staged", INITIALIZER), bool, seconds=SECONDS)
+    queue.queued("urgent", 4, priority=high)
+    queue.waits("staged")
+    queue.runs("urgent")
+
+
+def test_a_job_that_waited_and_is_resumed_is_not_stuck(cluster: ControlPlane) -> None:
+    """Its Job has had no pod for a minute, which is long for a Job that runs."""
+    queue = Queue(cluster, cpus=4)
+    queue.runtime("plain")
+    queue.queued("first", 3)
+    queue.runs("first")
+    queue.queued("second", 2)
+    with queue.conditions_seen("second") as seen:
+        queue.waits("second")
+        made = datetime.fromisoformat((queue.get("trainjob", "second") or {})["metadata"]["creationTimestamp"])
+        eventually_sync(lambda: datetime.now(UTC) - made, lambda age: age > timedelta(seconds=65), seconds=SECONDS)
+        queue.end("first")
+        queue.runs("second")
+        queue.end("second")
+    assert "Waiting" in seen
+    assert "Stuck" not in seen
+
+
+def test_a_rank_that_fails_while_its_job_is_evicted_costs_nothing(cluster: ControlPlane) -> None:
+    queue = Queue(cluster, cpus=4)
+    queue.runtime("plain")
+    queue.queued("evicted", 3, annotations=RECOVERY)
+    queue.runs("evicted")
+    (rank, _) = (pod["metadata"]["name"] for pod in queue.pods_of("evicted"))
+    workload = queue.workload_of("evicted")["metadata"]["name"]
+    queue.patch("workloads", workload, {"spec": {"active": False}})
+    eventually_sync(lambda: queue.spec("evicted")["suspend"], bool, seconds=SECONDS)
+    with suppress(ControlPlaneError):  # it may be gone already
+        queue.patch("pods", rank, {"status": {"phase": "Failed"}}, subresource="status")
+    queue.waits("evicted")
+    queue.patch("workloads", workload, {"spec": {"active": True}})
+    queue.runs("evicted")
+    told = eventually_sync(
+        lambda: queue.get("configmap", "evicted-failures"), lambda found: found is not None, seconds=SECONDS
+    )
+    record = "".join((told or {})["data"].values())
+    assert "Suspended" in record
+    assert "Infrastructure" not in record
+    queue.end("evicted")
+
+
 def test_pauses_between_attempts_cost_no_place(cluster: ControlPlane) -> None:
     """The second failure is followed by a pause, and Kueue deactivates jobs here whose pods are not ready for 30 s."""
     queue = Queue(cluster, cpus=4)
     queue.runtime("plain")
     queue.queued("failing", 3, annotations=RECOVERY)
-    for number in range(3):
+    with queue.conditions_seen("failing") as seen:
+        for number in range(3):
+            queue.runs("failing")
+            attempts = {pod["metadata"]["labels"][ATTEMPT] for pod in queue.pods_of("failing")}
+            assert attempts == {str(number)}
+            queue.becomes("failing", "0", "Failed")
+            # Also in the pause: Kueue has resumed the job, and recovery holds it.
+            assert "Stuck" not in queue.explain("failing")
         queue.runs("failing")
-        attempts = {pod["metadata"]["labels"][ATTEMPT] for pod in queue.pods_of("failing")}
-        assert attempts == {str(number)}
-        queue.becomes("failing", "0", "Failed")
-    queue.runs("failing")
-    assert queue.workload("failing").get("Evicted", ("False",))[0] == "False"
-    queue.end("failing")
+        assert queue.workload("failing").get("Evicted", ("False",))[0] == "False"
+        queue.end("failing")
+    assert "Stuck" not in seen
 
 
 def test_mpi_has_quota_for_launcher_and_nodes(cluster: ControlPlane) -> None:

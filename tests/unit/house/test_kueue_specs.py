@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which specs of Ginkgo's report count: a spec that skips itself proves nothing, and one that was not chosen is none."""
+"""Which specs of Ginkgo's report count: one that skips itself proves nothing, and one that was not chosen is none."""
 
 from typing import Any
 
