@@ -87,30 +87,33 @@ class JobRecords:
             for gone in self._leaving:
                 gone(record)
 
-    def of(self, key: Key, uid: str) -> JobRecord:
+    def of(self, key: Key, uid: str, *, may_be_new: bool = False) -> JobRecord:
         """The record of the job with this uid, empty at first.
 
         A worker need not see that a job is gone: it may be deleted and made again before the worker takes its key, or
         while the worker waits for an answer. That worker gets a record that nobody keeps, since no event would end it.
+
+        `may_be_new`: the job may be one that was read from the API server because the cache does not show it yet. Its
+        record is kept, and whoever asks drops what it has put into it if the job turns out to be gone.
         """
         record = self._records.get(key)
         if record is not None and record.uid == uid:
             return record
         made = JobRecord(key, uid)
-        if self._is_gone(key, uid):
+        if self._is_gone(key, uid, may_be_new=may_be_new):
             return made
         if record is not None:
             self.gone(record)
         self._records[key] = made
         return made
 
-    def _is_gone(self, key: Key, uid: str) -> bool:
+    def _is_gone(self, key: Key, uid: str, *, may_be_new: bool) -> bool:
         """Whether the cache shows that there is no such job, or another one."""
         if self._informer is None:
             return False
         store = self._informer.store
         job = store.get(key) or store.undecodable.get(key)
-        return job is None or uid_of(job) != uid
+        return not may_be_new if job is None else uid_of(job) != uid
 
     def at(self, key: Key, kind: type[T]) -> T | None:
         """A part of the job with this key, as far as the cache has shown the job; None: there is none."""

@@ -197,7 +197,8 @@ class Coalescer:
             found.stored = job.status_or_empty.trainer_status
             return found
 
-        return self._records.of(key, uid).part(JobReports, begin)
+        # The write of a value finds out whether the job is gone.
+        return self._records.of(key, uid, may_be_new=True).part(JobReports, begin)
 
     def _changed(self, event: Event[AnyObject]) -> None:
         """The cache shows a change: an end, or what others wrote."""

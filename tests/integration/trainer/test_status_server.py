@@ -55,8 +55,11 @@ async def test_the_field_manager_is_that_of_kubeflow_trainer_and_owns_the_progre
 
 async def test_a_hundred_percent_is_stored_before_the_answer(world: World) -> None:
     await world.job("a")
-    for percentage in (10, 20, 30, 40, 99):
+    for percentage in (10, 20, 30):
         await world.report("a", progress(percentage))
+    # What is on its way has the three seconds of 100 % else.
+    await world.settled("a", 30)
+    await world.report("a", progress(99))
     assert (await world.report("a", progress(100))).code == 200
     assert await world.percentage("a") == 100
 

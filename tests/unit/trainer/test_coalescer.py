@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.controller.runtime import Event, EventType, NotFound
+from trainwright.controller.runtime.cache.store import InformerStore
 from trainwright.controller.runtime.errors import Conflict, Invalid, KubernetesError, TooManyRequests, Unreachable
 from trainwright.controller.runtime.testing.clock import JumpingLoop, jumping
 from trainwright.controller.trainer.job.records import JobRecords
@@ -623,6 +625,19 @@ async def test_a_stop_writes_everything_100_percent_first() -> None:
     assert len({name for _, name, _ in b.writes}) == 1000
     assert [name for _, name in b.attempts].index("job-999") <= 1
     assert b.metric("lost_total") == 0
+
+
+@jumping
+async def test_reports_of_a_job_that_the_cache_does_not_show_yet_are_paced_and_written_at_a_stop() -> None:
+    async with bench() as b:
+        informer: Any = SimpleNamespace(store=InformerStore(), add_handler=lambda *_, **__: None)
+        cache: Any = SimpleNamespace(informer=lambda _: informer)
+        b.records.watch(cache)
+        for percentage in range(1, 7):
+            await b.report("a", percentage)
+        await asyncio.sleep(0.1)
+        assert len(b.writes) < 6
+    assert b.percentages()[-1] == 6
 
 
 @jumping

@@ -143,3 +143,14 @@ def test_a_worker_whose_job_went_meanwhile_leaves_no_record_and_takes_none() -> 
     # One that cannot be decoded is there.
     store.put_undecodable(KEY, shown("a3"))
     assert records.of(KEY, "a3") is records.of(KEY, "a3")
+
+
+def test_a_job_that_the_cache_does_not_show_yet_has_one_record_for_whoever_has_read_it() -> None:
+    records = JobRecords()
+    informer: Any = SimpleNamespace(store=InformerStore(), add_handler=lambda *_, **__: None)
+    cache: Any = SimpleNamespace(informer=lambda _: informer)
+    records.watch(cache)
+    read = records.of(KEY, "a1", may_be_new=True)
+    assert records.of(KEY, "a1", may_be_new=True) is read
+    records.handle(Event(EventType.ADDED, KEY, None, shown("a1")))
+    assert records.of(KEY, "a1") is read
