@@ -1,32 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planted defects: each is a patch of the product, and the simulation must find it.
+"""Planted defects: each is a change of the product, and the simulation must find it.
 
-A mutant runs in a process of its own, in which the patched modules are compiled from their patched text; no file
-changes. What follows the name is for tests.simulation; `make soak SOAK_ARGS=mutants` runs all.
+A change is named by the function that it is in, wherever that is, and by what becomes of an expression or of statements
+there. So it stays when code moves or is laid out in another way. A mutant runs in a process of its own, in which the
+changed modules are compiled from their changed syntax trees; no file changes. What follows the name is for
+tests.simulation; `make soak SOAK_ARGS=mutants` runs all.
 
 python -m tests.simulation.mutants two-ends --seeds 0-249 --until-found
 """
 
+import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
 
 ROOT = Path(__file__).parents[2]
-_RUNTIME, _TRAINER = "controller/runtime/", "controller/trainer/"
+FOLDERS = ("controller/runtime", "controller/trainer")
+"""What is changed, and where functions are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A text of a file that occurs there once, and what takes its place."""
+    """What becomes of code that occurs once in the functions of a name."""
 
-    file: str
+    function: str
+    """`Class.method` or the name of a function."""
     old: str
+    """An expression, or statements that follow each other; `_` is any expression. Empty: the beginning of the function.
+    """
     new: str
+    """What takes its place. Nothing takes the place of statements if it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +47,76 @@ class Mutant:
     kind: str = ""
     """Which worlds are to find it: `recovering`, or `queued`; empty: any."""
 
-    def patched(self) -> Mapping[str, str]:
-        """The patched texts by file. Raises ValueError for an edit that does not fit its file any more."""
-        texts: dict[str, str] = {}
+    def patched(self) -> Mapping[str, ast.Module]:
+        """The changed modules by file. Raises ValueError for an edit that does not fit the code any more."""
+        trees: dict[str, ast.Module] = {}
         for edit in self.edits:
-            text = texts.get(edit.file) or (ROOT / edit.file).read_text(encoding="utf-8")
-            if (count := text.count(edit.old)) != 1:
-                raise ValueError(f"mutant {self.name}: its text is {count} times in {edit.file}, not once: {edit.old}")
-            texts[edit.file] = text.replace(edit.old, edit.new)
-        return texts
+            places = []
+            for file in _files_with(edit.function):
+                tree = trees.get(file) or ast.parse((ROOT / file).read_text(encoding="utf-8"))
+                replacing = _Replacing(edit)
+                replacing.visit(tree)
+                places += [(file, tree)] * replacing.number
+            if len(places) != 1:
+                where = f"{edit.function} has {edit.old or 'its beginning'!r}"
+                raise ValueError(f"mutant {self.name}: {where} {len(places)} times, not once")
+            trees.update(places)
+        return {file: ast.fix_missing_locations(tree) for file, tree in trees.items()}
+
+
+def _files_with(function: str) -> Iterator[str]:
+    name = f"def {function.rpartition('.')[2]}("
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if name in path.read_text(encoding="utf-8"):
+                yield str(path.relative_to(ROOT))
+
+
+class _Replacing(ast.NodeTransformer):
+    """Makes an edit wherever it fits, and counts."""
+
+    def __init__(self, edit: Edit) -> None:
+        self.number = 0
+        self._function, self._old, self._new = edit.function, ast.parse(edit.old).body, ast.parse(edit.new).body
+        self._path: tuple[str, ...] = ()
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        outer = self._path
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self._path = (*outer, node.name)
+        is_inside = ".".join(self._path) == self._function
+        if is_inside and len(self._old) == 1 and isinstance(old := self._old[0], ast.Expr) and _same(node, old.value):
+            self.number += 1
+            [new] = self._new
+            assert isinstance(new, ast.Expr)
+            return ast.copy_location(new.value, node)
+        self.generic_visit(node)
+        if is_inside:
+            for name in ("body", "orelse", "finalbody"):
+                if isinstance(block := getattr(node, name, None), list):
+                    self._replace_in(block, is_function=self._path != outer)
+        self._path = outer
+        return node
+
+    def _replace_in(self, block: list[ast.stmt], *, is_function: bool) -> None:
+        size = len(self._old)
+        for at in range(len(block) - size + 1):
+            fits = all(map(_same, block[at : at + size], self._old)) if size else is_function and at == 0
+            if fits:
+                self.number += 1
+                block[at : at + size] = self._new or [ast.Pass()]
+                return
+
+
+def _same(one: object, old: object) -> bool:
+    """Whether the code is as the edit says, wherever it stands."""
+    if isinstance(old, ast.Name) and old.id == "_":
+        return isinstance(one, ast.expr)
+    if isinstance(old, list):
+        return isinstance(one, list) and len(one) == len(old) and all(map(_same, one, old))
+    if not isinstance(old, ast.AST):
+        return one == old
+    return type(one) is type(old) and all(_same(getattr(one, name), getattr(old, name)) for name in old._fields)
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -55,11 +124,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "made-and-forgotten",
         "an object that a build made, and had not seen, counts as current while it is absent",
         [
-            Edit(_TRAINER + "build/objects.py", "            created[reference] = obj\n", "            continue\n"),
+            Edit("_left_behind", "created[reference] = obj", "continue"),
             Edit(
-                _TRAINER + "build/objects.py",
-                "        elif seen is None or _mark(seen) != _mark(obj):\n",
-                "        elif seen is not None and _mark(seen) != _mark(obj):\n",
+                "_left_behind",
+                "seen is None or _mark(seen) != _mark(obj)",
+                "seen is not None and _mark(seen) != _mark(obj)",
             ),
         ],
     ),
@@ -68,97 +137,63 @@ MUTANTS: tuple[Mutant, ...] = (
         "an object of somebody else is not replaced when it is deleted",
         [
             Edit(
-                _TRAINER + "build/kinds.py",
+                "WatchedKinds.declare",
                 "builder.watches(kind, _once_synced(_namesake(cache)), predicates=[_ends_foreign])",
-                "pass",
+                "None",
             ),
-            Edit(
-                _TRAINER + "controller.py",
-                "foreign_in=RETRY_SECONDS if memory.build.foreign and _is_built(job) else 0.0",
-                "foreign_in=0.0",
-            ),
+            Edit("decide", "_.foreign_in", "0.0"),
         ],
     ),
     Mutant(
         "snapshot-stays-away",
         "a deleted snapshot is due after a second, and nothing looks at the job then",
-        [Edit(_TRAINER + "controller.py", "            snapshot_in=snapshot_in,\n", "")],
+        [Edit("decide", "_.snapshot_in", "0.0")],
     ),
     Mutant(
         "snapshot-stands-for-ever",
         "what is remembered of a deleted snapshot is taken for the snapshot, and the objects are not looked at",
-        [
-            Edit(
-                _TRAINER + "build/objects.py",
-                "        return memory.snapshot_in(now) > 0\n",
-                "        return memory.made_once\n",
-            )
-        ],
+        [Edit("JobObjects._stays_away", "memory.snapshot_in(now) > 0", "memory.made_once")],
     ),
     Mutant(
         "obstacles-outlive",
         "Blocked and Waiting stay on a job that is over",
-        [Edit(_TRAINER + "job/status.py", "    if any(map(is_end, conditions)):\n", "    if not conditions:\n")],
+        [Edit("wanted_status", "any(map(is_end, conditions))", "not conditions")],
     ),
     Mutant(
         "explained-for-ever",
         "what a manager with the gate Explain wrote stays when one without the gate follows",
-        [
-            Edit(
-                _TRAINER + "job/findings.py",
-                "return (*known, Finding(self._absent, None)) if self._absent else known",
-                "return known",
-            )
-        ],
+        [Edit("JobFindings.of", "_ if self._absent else known", "known")],
     ),
     Mutant(
         "two-ends",
         "a job that has failed by its deadline completes",
-        [
-            Edit(
-                _TRAINER + "job/status.py",
-                "found = _ended_once(job, status.conditions or [])",
-                "found = status.conditions or []",
-            )
-        ],
+        [Edit("wanted_status", "_ended_once(job, status.conditions or [])", "status.conditions or []")],
     ),
     Mutant(
         "late-deadline",
         "a deadline that passes in a jump of the clock is noticed after an hour",
-        [Edit(_TRAINER + "job/decision.py", "LONGEST_WAIT_SECONDS = 60.0", "LONGEST_WAIT_SECONDS = 3600.0")],
+        [Edit("decide", "LONGEST_WAIT_SECONDS", "3600.0")],
     ),
     Mutant(
         "made-for-deleted-owner",
         "objects are made again for a job that was deleted a moment ago",
-        [
-            Edit(
-                _TRAINER + "build/objects.py",
-                "if not await is_there(self.client, job):",
-                "if not job.name:",
-            )
-        ],
+        [Edit("JobObjects._check_exists", "not await is_there(self.client, job)", "not job.name")],
     ),
     Mutant(
         "half-made-for-deleted-owner",
         "objects of a build that fails half way are made again for a job that was deleted a moment ago",
         [
             Edit(
-                _TRAINER + "build/objects.py",
-                "        if any(found[reference] is None for reference in found.keys() & memory.there):\n",
-                "        if memory.made_once and not all(found.values()):\n",
+                "JobObjects.make",
+                "any(found[reference] is None for reference in found.keys() & memory.there)",
+                "memory.made_once and not all(found.values())",
             )
         ],
     ),
     Mutant(
         "record-for-deleted-owner",
         "the record of failures is made again for a job that was deleted a moment ago",
-        [
-            Edit(
-                _TRAINER + "failures/recorder.py",
-                "if self._lacks_record(job) and not await is_there(self._client, job):",
-                "if self._lacks_record(job) and not job.name:",
-            )
-        ],
+        [Edit("FailureRecorder._write", "not await is_there(self._client, job)", "not job.name")],
         kind="recovering",
     ),
     Mutant(
@@ -166,9 +201,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "a record of failures that a lost request kept from the cluster is not written again",
         [
             Edit(
-                _TRAINER + "failures/recorder.py",
-                "recorded.unwritten = recorded.unwritten or entries != known or is_deleted",
-                "recorded.unwritten = entries != known",
+                "FailureRecorder.reconcile",
+                "recorded.unwritten or entries != known or is_deleted",
+                "entries != known",
             )
         ],
     ),
@@ -177,10 +212,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "changes of ConfigMaps that belong to a job start no reconcile",
         [
             Edit(
-                _TRAINER + "build/kinds.py",
-                "builder.owns(kind, transforms=transforms, wait=",
-                "builder.owns(kind, transforms=transforms, "
-                'predicates=[lambda _, kind=watch.resource.kind: kind != "ConfigMap"], wait=',
+                "WatchedKinds.declare",
+                "builder.owns(kind, transforms=transforms, wait=wait)",
+                "builder.owns(kind, transforms=transforms, wait=wait, "
+                "predicates=[lambda _, kind=watch.resource.kind: kind != 'ConfigMap'])",
             )
         ],
     ),
@@ -189,104 +224,62 @@ MUTANTS: tuple[Mutant, ...] = (
         "a status is written without the version that it was computed from",
         [
             Edit(
-                _TRAINER + "job/status.py",
-                "    if is_urgent(patch) or all(value is None for value in changed.values()):\n",
-                "    if not changed:\n",
+                "status_patch",
+                "is_urgent(patch) or all(value is None for value in changed.values())",
+                "not changed",
             )
         ],
     ),
     Mutant(
         "open-fence",
         "a replica writes whose lease has expired",
-        [
-            Edit(
-                _RUNTIME + "leaderelection/fence.py",
-                "        if self.open:\n",
-                "        if self.open or self._renewed != _NEVER:\n",
-            )
-        ],
+        [Edit("Fence.check", "self.open", "self.open or self._renewed != _NEVER")],
     ),
     Mutant(
         "backoff-grows",
         "the back-off of a key is not reset after a success",
-        [Edit(_RUNTIME + "workqueue/queue.py", "        self.limiter.forget(key)\n", "        pass\n")],
+        [Edit("WorkQueue.forget", "self.limiter.forget(key)", "None")],
     ),
     Mutant(
         "echo-by-name",
         "each event that came during an own write of an object is taken for its echo",
-        [
-            Edit(
-                _RUNTIME + "cache/echo.py",
-                "            if version and seen == version:\n",
-                "            if version:\n",
-            )
-        ],
+        [Edit("EchoGuard.land", "version and seen == version", "version")],
     ),
     Mutant(
         "list-keeps-deleted",
         "a list after a gap does not tell what was deleted meanwhile",
-        [
-            Edit(
-                _RUNTIME + "cache/store.py",
-                "                yield Event(EventType.DELETED, key, old, None, last_known=True)\n",
-                "                pass\n",
-            )
-        ],
+        [Edit("InformerStore._changes", "yield Event(EventType.DELETED, key, old, None, last_known=True)", "None")],
     ),
     Mutant(
         "deadline-from-creation",
         "the deadline of a job that was resumed counts from its creation",
-        [
-            Edit(
-                _TRAINER + "job/decision.py",
-                '    if resumed is not None and resumed.status == "False":\n',
-                "    if resumed is None:\n        return None\n    if not resumed.status:\n",
-            )
-        ],
+        [Edit("_started", "resumed is not None and resumed.status == 'False'", "False")],
     ),
     Mutant(
         "finalizer-stays",
         "a finalizer of earlier versions is not removed",
         [
             Edit(
-                _TRAINER + "assembly/finalizers.py",
-                "    if runtime is not None and FINALIZER_RESOURCE_IN_USE in finalizers_of(runtime):\n",
-                "    if runtime is not None and not finalizers_of(runtime):\n",
+                "_reconcile",
+                "FINALIZER_RESOURCE_IN_USE in finalizers_of(runtime)",
+                "not finalizers_of(runtime)",
             )
         ],
     ),
     Mutant(
         "memory-stays",
         "what is remembered of a job is kept after its deletion",
-        [
-            Edit(
-                _TRAINER + "job/records.py",
-                "            del self._records[record.key]\n            for",
-                "            for",
-            )
-        ],
+        [Edit("JobRecords.gone", "del self._records[record.key]", "")],
     ),
     Mutant(
         "adopts",
         "an object without a controller is taken over unasked",
-        [
-            Edit(
-                _RUNTIME + "apply/applier.py",
-                "    if controller is None and adopt:\n",
-                "    if controller is None:\n",
-            )
-        ],
+        [Edit("refuse_foreign", "controller is None and adopt", "controller is None")],
     ),
     Mutant(
         "adopts-unseen",
         "the first apply takes over an object of somebody else that the cache has not shown, if no field of it differs",
-        [
-            Edit(
-                _RUNTIME + "apply/applier.py",
-                "must_be_new=bool(owner_uid))",
-                "must_be_new=False)",
-            )
-        ],
+        [Edit("Applier._create", "bool(owner_uid)", "False")],
     ),
     Mutant(
         "refused-for-ever",
@@ -294,12 +287,11 @@ MUTANTS: tuple[Mutant, ...] = (
         [
             # Not by leaving the digest out: what has a fallback is refused anyway, so that changes requests alone.
             Edit(
-                _TRAINER + "build/objects.py",
-                "        if component.fallback is not None and memory.was_refused(component):\n",
-                "        found = self._facts.find(component.reference)\n"
-                "        if component.reference in memory.refused and found is not None:\n"
-                "            return found\n"
-                "        if component.fallback is not None and memory.was_refused(component):\n",
+                "JobObjects._apply",
+                "",
+                "found = self.facts.find(component.reference)\n"
+                "if component.reference in memory.refused and found is not None:\n"
+                "    return found",
             )
         ],
     ),
@@ -308,9 +300,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "a watch that is answered 410 is opened again from the same version",
         [
             Edit(
-                _RUNTIME + "cache/reflector.py",
-                "            except (TooManyRequests, Unreachable) as error:\n",
-                "            except (TooManyRequests, Unreachable, Gone) as error:\n",
+                "Reflector._fill_and_follow",
+                "(TooManyRequests, Unreachable)",
+                "(TooManyRequests, Unreachable, Gone)",
             )
         ],
     ),
@@ -319,9 +311,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "after a crash between the mark and the deletion, the JobSet of a job beyond its deadline stays",
         [
             Edit(
-                _TRAINER + "job/decision.py",
-                "    exceeded = is_exceeded(job) or (left is not None and left <= 0)\n",
-                "    exceeded = left is not None and left <= 0\n",
+                "decide",
+                "is_exceeded(job) or (left is not None and left <= 0)",
+                "left is not None and left <= 0",
             )
         ],
     ),
@@ -329,15 +321,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "two-workers",
         "two workers take the same key",
         [
+            Edit("WorkQueue._put", "self._parked if key in self._processing else self._entries", "self._entries"),
+            Edit("WorkQueue.done", "self._processing.pop(key)", "self._processing.pop(key, None)"),
             Edit(
-                _RUNTIME + "workqueue/queue.py",
-                "        home = self._parked if key in self._processing else self._entries\n",
-                "        home = self._entries\n",
-            ),
-            Edit(
-                _RUNTIME + "workqueue/queue.py",
-                "        item = self._processing.pop(key)\n        if self._observer:\n",
-                "        item = self._processing.pop(key, None)\n        if self._observer and item:\n",
+                "WorkQueue.done",
+                "if self._observer:\n    self._observer.worked(self._now() - item.started)",
+                "if self._observer and item:\n    self._observer.worked(self._now() - item.started)",
             ),
         ],
     ),
@@ -345,29 +334,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "hang-of-before",
         "an attempt is charged for the hang of the one before it",
         [
-            Edit(
-                _TRAINER + "job/stall.py",
-                "        begins, self.attempt = not running or attempt != self.attempt, attempt\n",
-                "        begins, self.attempt = not running, attempt\n",
-            ),
-            Edit(
-                _TRAINER + "recovery/attempts.py",
-                "    if still.attempt != (uid_of(glance.jobset), glance.current):\n",
-                "    if not still.stall.message:\n",
-            ),
+            Edit("StallClock.see", "not running or attempt != self.attempt", "not running"),
+            Edit("stalled", "still.attempt != (uid_of(glance.jobset), glance.current)", "not still.stall.message"),
         ],
         kind="recovering",
     ),
     Mutant(
         "long-pause-in-queue",
         "a job in a queue pauses between attempts for longer than Kueue waits for its pods",
-        [
-            Edit(
-                _TRAINER + "recovery/verdict.py",
-                "min(pause, LONGEST_PAUSE_IN_QUEUE) if ended.in_queue else pause",
-                "pause",
-            )
-        ],
+        [Edit("judge", "min(pause, LONGEST_PAUSE_IN_QUEUE) if ended.in_queue else pause", "pause")],
         kind="queued",
     ),
     Mutant(
@@ -375,9 +350,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "a suspended JobSet of which ranks had succeeded is resumed, not replaced",
         [
             Edit(
-                _TRAINER + "recovery/attempts.py",
-                "    return bool(is_stopped) and _lacks_ranks(known, glance) and not makes_claims(glance.jobset)\n",
-                "    return False\n",
+                "is_partial",
+                "bool(is_stopped) and _ and not makes_claims(_)",
+                "False",
             )
         ],
         kind="queued",
@@ -385,30 +360,24 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "success-taken-back",
         "a success that Kueue was told is taken back when JobSet runs the step again",
-        [
-            Edit(
-                _TRAINER + "job/decision.py",
-                "        with_kept_success(job, observed),\n",
-                "        observed,\n",
-            )
-        ],
+        [Edit("decide", "with_kept_success(job, observed)", "observed")],
         kind="queued",
     ),
 )
 
 
 def installed(name: str) -> Mutant:
-    """Patch the product in this process, which must not have imported the patched modules yet.
+    """Change the product in this process, which must not have imported the changed modules yet.
 
     Raises ValueError for a name that no mutant has, and for an edit that does not fit.
     """
     mutant = next((one for one in MUTANTS if one.name == name), None)
     if mutant is None:
         raise ValueError(f"no such mutant: {name}; known are {', '.join(one.name for one in MUTANTS)}")
-    texts = {_module(file): text for file, text in mutant.patched().items()}
-    if early := sorted(texts.keys() & sys.modules.keys()):
-        raise ValueError(f"imported before it was patched: {', '.join(early)}")
-    sys.meta_path.insert(0, _Finder(texts))
+    trees = {_module(file): tree for file, tree in mutant.patched().items()}
+    if early := sorted(trees.keys() & sys.modules.keys()):
+        raise ValueError(f"imported before it was changed: {', '.join(early)}")
+    sys.meta_path.insert(0, _Finder(trees))
     return mutant
 
 
@@ -417,10 +386,10 @@ def _module(file: str) -> str:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds patched modules where they are, and gives them a loader that reads their patched text."""
+    """Finds changed modules where they are, and gives them a loader that compiles their changed trees."""
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = texts
+    def __init__(self, trees: Mapping[str, ast.Module]) -> None:
+        self._trees = trees
 
     def find_spec(
         self,
@@ -428,30 +397,30 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """Only of modules that are patched."""
-        if fullname not in self._texts:
+        """Only of modules that are changed."""
+        if fullname not in self._trees:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.origin is not None:
-            spec.loader = _Loader(fullname, spec.origin, self._texts[fullname])
+            spec.loader = _Loader(fullname, spec.origin, self._trees[fullname])
         return spec
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles a text in place of the file's."""
+    """Compiles a tree in place of the file's text."""
 
-    def __init__(self, fullname: str, path: str, text: str) -> None:
+    def __init__(self, fullname: str, path: str, tree: ast.Module) -> None:
         super().__init__(fullname, path)
-        self._text = text
+        self._tree = tree
 
     def get_code(self, fullname: str) -> CodeType:
         """Without the bytecode of the file, and without leaving any."""
-        code: CodeType = compile(self._text, self.get_filename(fullname), "exec", dont_inherit=True)
+        code: CodeType = compile(self._tree, self.get_filename(fullname), "exec", dont_inherit=True)
         return code
 
 
 def main() -> int:
-    """Patch the product, and live worlds as `python -m tests.simulation` does."""
+    """Change the product, and live worlds as `python -m tests.simulation` does."""
     if len(sys.argv) < 2:
         print(*(f"{one.name:24} {one.says}" for one in MUTANTS), sep="\n")
         return 0
@@ -461,7 +430,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(f"{mutant.name}: {mutant.says}", flush=True)
-    from tests.simulation.__main__ import main as simulated  # noqa: PLC0415 - it imports what is patched
+    from tests.simulation.__main__ import main as simulated  # noqa: PLC0415 - it imports what is changed
 
     return simulated([*sys.argv[2:], *((f"--{mutant.kind}",) if mutant.kind else ())])
 
