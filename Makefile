@@ -24,9 +24,12 @@ NODE_TESTS ?= tests/node
 SOAK_ARGS ?=
 # How long `make simulation` lives worlds with new seeds, and `make mutants` tries defects.
 MINUTES ?= 2
-# What `make mutants` takes beside MINUTES: rooms (all without), and a seed, which chooses the defects.
+# What `make mutants` takes beside MINUTES: rooms (all without), a seed, which chooses the defects, a table to continue,
+# and a table of before: what was found there is judged again.
 ROOMS ?=
 SEED ?= 1
+TABLE ?=
+AGAINST ?=
 # Arguments for `make run`, such as RUN_ARGS="--port=6443".
 RUN_ARGS ?=
 # Where `make run` and `make test` run: local (one Python process; pods are processes), real (a control plane of
@@ -107,7 +110,8 @@ simulation: $(INSTALLED) ## Live simulated worlds with new seeds for MINUTES=2; 
 	@$(BIN)/python -m tests.simulation --minutes "$(MINUTES)" --jobs 2 --quiet
 
 mutants: $(INSTALLED) ## Plant small defects in copies of the code, and count those that tests find; MINUTES=20 ROOMS="trainer plugins" SEED=7
-	@$(BIN)/python -m hack.mutants --minutes "$(MINUTES)" --rooms "$(ROOMS)" --seed "$(SEED)"
+	@$(BIN)/python -m hack.mutants --minutes "$(MINUTES)" --rooms "$(ROOMS)" --seed "$(SEED)" \
+		$(if $(TABLE),--table "$(TABLE)") $(if $(AGAINST),--against "$(AGAINST)")
 
 bench: control-plane ## Run the scripts of tests/bench one after the other; docs/figures.json keeps the figures that pages give
 	@for script in tests/bench/machine.py $(filter-out tests/bench/machine.py,$(wildcard tests/bench/*.py)); do echo "$$script"; \

@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests can find, measured: small defects are planted in copies of the repository, and tests look for them.
-
-cosmic-ray and mutmut run one command for all. Here each mutant gets the tests that reach its line, cheapest first."""
+"""What the tests can find, measured: small defects are planted in copies of the repository, and tests look for them."""

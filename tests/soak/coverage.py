@@ -9,11 +9,14 @@ groups of equal tests; build/coverage/tests.json has all of it, by test. Exit co
 """
 
 import argparse
+import contextlib
+import difflib
 import json
 import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -108,6 +111,47 @@ def measure(selection: Sequence[str], folder: Path = FOLDER) -> int:
     print("putting the data together …", flush=True)
     subprocess.run([*command, "combine", "--quiet", f"--rcfile={settings}"], cwd=ROOT, check=True)
     return code
+
+
+class LineReach:
+    """Which tests run a line, from what is measured once and kept in a folder, with the sources of then."""
+
+    def __init__(self, folder: Path, selection: Sequence[str], sources: Iterable[str]) -> None:
+        """`sources`: files whose lines may be asked for later, when they have moved. Raises SystemExit."""
+        self._sources, done = folder / "sources", folder / "done"
+        if not done.exists():
+            print("measuring which tests run which line; this runs the tests once", flush=True)
+            if (code := measure(selection, folder)) not in (0, 1):
+                raise SystemExit(f"error: the tests were not run to their end: exit code {code} of pytest")
+            for path in sources:
+                (self._sources / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / path, self._sources / path)
+            done.write_text(str(ROOT))
+        self._data = CoverageData(str(folder / "data"))
+        self._data.read()
+        names = self._data.measured_files()
+        self._names = {os.path.relpath(os.path.realpath(name), done.read_text()): name for name in names}
+        self._lines: dict[tuple[str, str], int] = defaultdict(int)
+        """How many lines a test runs of a file, and ("") of all."""
+        with contextlib.closing(sqlite3.connect(folder / "data")) as data:
+            joined = "line_bits join context on context.id = context_id join file on file.id = file_id"
+            for context, path, bits in data.execute(f"select context, path, numbits from {joined}"):
+                for of in (path, ""):
+                    self._lines[counted_for(context), of] += int.from_bytes(bits).bit_count()
+
+    def tests(self, file: str, lines: Iterable[int]) -> dict[str, float]:
+        """Functions of tests that run one of the lines, and which part of what a test runs is in the file.
+
+        One of them is the empty text if an import runs a line.
+        """
+        if (name := self._names.get(file)) is None or not (self._sources / file).exists():
+            return {}
+        old, new = ((root / file).read_text().splitlines() for root in (self._sources, ROOT))
+        blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        then = {two + 1 + at: one + 1 + at for one, two, size in blocks for at in range(size)}
+        contexts = self._data.contexts_by_lineno(name)
+        tests = {counted_for(context) for line in lines for context in contexts.get(then.get(line, 0), [])}
+        return {test: self._lines[test, name] / self._lines[test, ""] for test in tests}
 
 
 def report(tests: Mapping[str, Lines]) -> None:
