@@ -20,6 +20,7 @@ from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.admission.builtin.plugins import Plugins
 from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
+from trainwright.controller.local.apiserver.admission.pod_security import PodSecurity
 from trainwright.controller.local.apiserver.admission.policies import Policies
 from trainwright.controller.local.apiserver.admission.webhooks import ServiceAddresses, WebhookAdmission, WebhookCaller
 from trainwright.controller.local.apiserver.authorization.authorizer import AllowAuthenticated, Authorizer
@@ -187,7 +188,7 @@ async def assembled(
         store,
         registry,
         authenticator,
-        Chain(*escalation, plugins, policies, webhooks, again=plugins),
+        Chain(*escalation, plugins, PodSecurity(store), policies, webhooks, again=plugins),
         pages=(
             health,
             version,

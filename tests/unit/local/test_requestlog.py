@@ -32,7 +32,8 @@ async def transport(api: RunningServer) -> AsyncIterator[HTTPTransport]:
 
 
 async def ask(transport: HTTPTransport, method: str, path: str, body: object = None, **query: str) -> int:
-    headers = {"User-Agent": "test/1", "Content-Type": "application/json"}
+    content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    headers = {"User-Agent": "test/1", "Content-Type": content}
     data = None if body is None else json.dumps(body).encode()
     return (await transport.send(Request(method, path, query=query, headers=headers, body=data))).status
 
@@ -92,3 +93,15 @@ async def test_a_watch_is_logged_at_its_start_and_at_its_end(transport: HTTPTran
         assert stages() == ["ResponseStarted"]
     assert await eventually(stages, lambda found: len(found) == 2) == ["ResponseStarted", "ResponseComplete"]
     assert len(list(log.calls())) == 1
+
+
+async def test_what_namespaces_audit_of_pods_is_logged(transport: HTTPTransport, tmp_path: Path) -> None:
+    labels = {"pod-security.kubernetes.io/audit": "baseline", "pod-security.kubernetes.io/enforce": "privileged"}
+    await ask(transport, "PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": labels}})
+    pod = {"metadata": {"name": "p"}, "spec": {"hostPID": True, "containers": [{"name": "c", "image": "x"}]}}
+    assert await ask(transport, "POST", "/api/v1/namespaces/default/pods", pod) == 201
+    logged = json.loads((tmp_path / "audit.log").read_text().splitlines()[-1])["annotations"]
+    prefix = "pod-security.kubernetes.io"
+    assert logged[f"{prefix}/enforce-policy"] == "privileged:latest"
+    violated = 'would violate PodSecurity "baseline:latest": host namespaces (hostPID=true)'
+    assert logged[f"{prefix}/audit-violations"] == violated

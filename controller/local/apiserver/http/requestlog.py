@@ -149,6 +149,7 @@ def _document(exchange: Exchange, answer: ServerResponse) -> Document:
     made["requestReceivedTimestamp"] = times.format_micro_time(exchange.received)
     if exchange.decision is not None:
         made["annotations"] = {
+            **exchange.request.audit,
             "authorization.k8s.io/decision": "allow" if exchange.decision.allowed else "forbid",
             "authorization.k8s.io/reason": exchange.decision.reason,
         }
