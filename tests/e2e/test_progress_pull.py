@@ -14,8 +14,8 @@ import pytest
 
 from tests.installation import CONFIG, forbidden, install
 from tests.program_versions import WEBSOCKETS_TO_NODES
+from tests.served_node import served_node
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.testing.kubelet import served_node
 from trainwright.controller.runtime import load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.ports import free_port

@@ -22,7 +22,7 @@ from trainwright.controller.local.node.document import (
 )
 from trainwright.controller.local.node.folders import Folders
 from trainwright.controller.local.node.networks import Dial
-from trainwright.controller.local.node.plan import Places, Plan
+from trainwright.controller.local.node.plan import ContainerPlan, Places
 from trainwright.controller.local.node.probes import (
     LIVENESS,
     READINESS,
@@ -74,9 +74,9 @@ class _Host(Protocol):
     def goes_on_without(self, container: str) -> bool: ...
     def changed(self) -> None: ...
     def event(self, kind: str, reason: str, note: str) -> None: ...
-    async def plan(self, container: Document, places: Places) -> Plan: ...
+    async def plan(self, container: Document, places: Places) -> ContainerPlan: ...
     async def start(
-        self, spec: ProcessSpec, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+        self, spec: ProcessSpec, plan: ContainerPlan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
     ) -> ContainerProcess: ...
     async def source_change(self) -> None: ...
     def dial(self) -> Dial: ...
@@ -105,7 +105,7 @@ class ContainerRunner:
         self.state = state
         self.folders = folders
         self.process: ContainerProcess | None = None
-        self.plan: Plan | None = None
+        self.plan: ContainerPlan | None = None
         """The plan of the current run, which exec uses."""
         self._starting: asyncio.Task[ContainerProcess | Exception] | None = None
         self._host = host
@@ -164,7 +164,7 @@ class ContainerRunner:
         assert isinstance(self.state.state, Terminated)
         return self.state.state.exit_code
 
-    async def _plan(self) -> Plan:
+    async def _plan(self) -> ContainerPlan:
         """The plan; waits as long as the container cannot be configured."""
         said = ""
         while True:
@@ -180,12 +180,12 @@ class ContainerRunner:
                 said = str(error)
             await _first(self._host.source_change, lambda: asyncio.sleep(RETRY_SECONDS))
 
-    async def _start(self, plan: Plan) -> ContainerProcess | Exception:
+    async def _start(self, plan: ContainerPlan) -> ContainerProcess | Exception:
         # A task of its own: a cancellation must not lose a process that is just being started.
         self._starting = self._tasks.start(f"start:{self.name}", self._attempt(plan))
         return await asyncio.shield(self._starting)
 
-    async def _attempt(self, plan: Plan) -> ContainerProcess | Exception:
+    async def _attempt(self, plan: ContainerPlan) -> ContainerProcess | Exception:
         """The process, or why there is none: an exception would end the tasks of the other containers."""
         given = Input() if self.container.get("stdin") else None
         spec = ProcessSpec(
@@ -350,7 +350,7 @@ class ContainerRunner:
         log = self.folders.log(self.state.restarts)
         return await Attachment.to(process, log, self._input if stdin else None, once=once)
 
-    async def _open(self, plan: Plan, command: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
+    async def _open(self, plan: ContainerPlan, command: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
         self._opened += 1
         record = self.folders.container / f"exec-{self._opened}.json"
 
@@ -411,10 +411,7 @@ class ContainerRunner:
         stopped = self._stopped is not None and self._stopped[0] is process and exited.at >= self._stopped[1]
         reason = "Completed" if exited.code == 0 else "OOMKilled" if exited.out_of_memory else "Error"
         message = logs.message(
-            self.container,
-            self.folders.places().termination,
-            self.folders.log(self.state.restarts),
-            code=exited.code,
+            self.container, self.folders.places().termination, self.folders.log(self.state.restarts), code=exited.code
         )
         self.state.end(
             Terminated(

@@ -144,7 +144,6 @@ class EndedLogs:
         self._client, self._logs, self._exists = client, logs, exists
         self._discovery = Discovery(client)
         self._changed = asyncio.Event()
-        self._sweeping = asyncio.Lock()
 
     async def begin(self, pod: Document) -> None:
         """Note whom the pod belongs to, while its owners are there."""
@@ -211,11 +210,9 @@ class EndedLogs:
 
     async def sweep(self) -> None:
         """Remove the logs of pods whose top owner is gone, and the oldest ones while the disk is nearly full."""
-        async with self._sweeping:  # two would remove the same files
-            await self._sweep()
-
-    async def _sweep(self) -> None:
-        kept = [one for one in await asyncio.to_thread(ended_pods, self._logs) if not self._exists(_uid(one))]
+        kept = [
+            one for one in await asyncio.to_thread(ended_pods, self._logs) if not self._exists(uid_of(one.document))
+        ]
         stay: list[EndedPod] = []
         known: dict[Top, bool] = {}
         for one in kept:
@@ -238,10 +235,6 @@ class EndedLogs:
         except KubernetesError as error:
             log.info("%s %s is taken to be there: %s", top.kind, top.name, error)
         return True
-
-
-def _uid(pod: EndedPod) -> str:
-    return uid_of(pod.document)
 
 
 def _free(folder: Path) -> int:

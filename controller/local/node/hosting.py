@@ -4,6 +4,7 @@
 import asyncio
 import functools
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -13,22 +14,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from trainwright.api.objects import Document, spec_of, uid_of
 from trainwright.controller.local.node.document import CreateError, Sources, hostname_of, shown_hostname_of
 from trainwright.controller.local.node.files import lies_below, write_fresh
-from trainwright.controller.local.node.machine import Gpus, usable_cpus
-from trainwright.controller.local.node.networks import Dial, Networks, Streams
-from trainwright.controller.local.node.plan import LOCALHOST, Places, Plan, Workplace, make_plan
+from trainwright.controller.local.node.machine import Gpus, discover, usable_cpus
+from trainwright.controller.local.node.networks import Dial, Networks, Streams, refused
+from trainwright.controller.local.node.plan import LOCALHOST, ContainerPlan, Places, Workplace, inherited, make_plan
 from trainwright.controller.local.node.ports import REFUSED, Ports, names_of, peers_of
 from trainwright.controller.local.node.process import supervision
 from trainwright.controller.local.node.process.ends import ExitOrderTracker
 from trainwright.controller.local.node.process.supervision import LAUNCHER, ContainerProcess, ProcessSpec, Spawner
-from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.local.node.volumes import Mount, Volumes
-from trainwright.controller.runtime import TaskScope
+from trainwright.controller.runtime import ConfigurationError, TaskScope
 
 # ---------------------------------------------------------------------- mode A from the outside
+
+log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
 NSSWITCH = "hosts: files dns\n"
@@ -185,8 +189,8 @@ class Hosting:
         settings: NodeSettings,
         sources: Sources,
         *,
-        inherited: Mapping[str, str],
-        service: Mapping[str, str],
+        server: str,
+        environ: Mapping[str, str],
         pods: Callable[[], Iterable[Document]],
         event: Callable[[Document, str, str, str], None],
         released: Callable[[], None],
@@ -194,13 +198,15 @@ class Hosting:
         """Args:
         settings: of the node.
         sources: what pods refer to.
-        inherited: variables of this process that containers get.
-        service: KUBERNETES_SERVICE_HOST and its like.
+        server: URL of the API server, which pods find in KUBERNETES_SERVICE_HOST and _PORT.
+        environ: variables that containers may inherit.
         pods: all pods of the node, for host names.
         event: records an event about a pod: type, reason, note.
         released: called when a pod has given its devices and ports back.
         """
         self.settings = settings
+        self.isolation = settings.isolation
+        """NAMESPACES or REWRITE, once it is open."""
         self.gpus = Gpus()
         self.ports = Ports()
         self.networks: Networks | None = None
@@ -216,14 +222,14 @@ class Hosting:
         self._workplace = Workplace(
             images=settings.images,
             sources=sources,
-            inherited=inherited,
-            service=service,
+            inherited=inherited(environ, settings.inherit),
+            service=_service_variables(server),
             rewrite=True,
             pods=pods,
             cluster=settings.folder,
         )
 
-    async def plan(self, pod: Document, container: Document, volumes: Volumes, places: Places) -> Plan:
+    async def plan(self, pod: Document, container: Document, volumes: Volumes, places: Places) -> ContainerPlan:
         """What a container runs. Raises ConfigError, CreateError."""
         if not self.ports.admit(pod, self._workplace.pods()):
             raise CreateError(REFUSED)
@@ -257,11 +263,24 @@ class Hosting:
         if errors:
             raise errors[0]
 
-    def isolate(self, *, rewrite: bool, networks: Networks | None = None) -> None:
-        """Choose between namespaces and rewriting, before the first pod, and which network pods have."""
-        self._workplace = replace(self._workplace, rewrite=rewrite)
-        self.networks = networks
-        self.ports.separate = networks is not None
+    async def open(self) -> None:
+        """Find out what the machine has: GPUs, and how containers get their names, paths and networks.
+
+        Raises ConfigurationError if namespaces are demanded and do not work.
+        """
+        settings = self.settings
+        self.gpus = Gpus(await asyncio.to_thread(discover), share=settings.share_gpus)
+        why = "isolation is rewrite" if settings.isolation is Isolation.REWRITE else await asyncio.to_thread(probe)
+        if why and settings.isolation is Isolation.NAMESPACES:
+            raise ConfigurationError(f"namespaces do not work on this machine: {why}")
+        self.isolation = Isolation.REWRITE if why else Isolation.NAMESPACES
+        if settings.network is NetworkMode.ISOLATED:
+            if why := why or await asyncio.to_thread(refused):
+                raise ConfigurationError(f"jobs cannot have a network of their own: {why}")
+            self.networks = Networks()
+            self.ports.separate = True
+        self._workplace = replace(self._workplace, rewrite=bool(why))
+        log.info("node %s: isolation by %s %s", settings.name, self.isolation, why)
 
     def close(self) -> None:
         """Give back what the node holds of the machine, when no pod runs any more. Blocks."""
@@ -285,7 +304,7 @@ class Hosting:
         self,
         pod: Document,
         spec: ProcessSpec,
-        plan: Plan,
+        plan: ContainerPlan,
         record: Path,
         tasks: TaskScope,
         *,
@@ -308,7 +327,7 @@ class Hosting:
             )
 
     def _launcher(
-        self, pod: Document, spec: ProcessSpec, plan: Plan, record: Path, join: int, network: int
+        self, pod: Document, spec: ProcessSpec, plan: ContainerPlan, record: Path, join: int, network: int
     ) -> list[str]:
         scratch = self._scratch(record.parent)
         scratch.mkdir(exist_ok=True)
@@ -337,3 +356,11 @@ class Hosting:
     @staticmethod
     def _scratch(container: Path) -> Path:
         return container / "namespaces"
+
+
+def _service_variables(server: str) -> dict[str, str]:
+    """The variables by which in-cluster clients find the API server."""
+    parts = urlsplit(server)
+    port = str(parts.port or (443 if parts.scheme == "https" else 80))
+    host = {"KUBERNETES_SERVICE_HOST": parts.hostname or ""}
+    return host | {"KUBERNETES_SERVICE_PORT": port, "KUBERNETES_SERVICE_PORT_HTTPS": port}

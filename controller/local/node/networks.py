@@ -25,7 +25,7 @@ Dial: TypeAlias = Callable[..., Awaitable[Streams]]
 """Connects to a port of a pod, as `asyncio.open_connection` does. Raises OSError."""
 
 
-class Network:
+class JobNetwork:
     """One network. The methods block, except `dial`."""
 
     def __init__(self) -> None:
@@ -85,13 +85,13 @@ class Networks:
     """The networks of a node, by who has one: a JobSet, or a pod without one."""
 
     def __init__(self) -> None:
-        self._networks: dict[Holder, Network] = {}
+        self._networks: dict[Holder, JobNetwork] = {}
         self._holders = Holders()
         self._making = asyncio.Lock()
-        self._ended: list[Network] = []
+        self._ended: list[JobNetwork] = []
         """Their processes end, and are still to be waited for."""
 
-    async def of(self, pod: Document) -> Network:
+    async def of(self, pod: Document) -> JobNetwork:
         """The network of a pod, made if there is none. Raises OSError."""
         holder = holder_of(pod)
         async with self._making:
@@ -100,7 +100,7 @@ class Networks:
             if network is None or not network.is_alive():
                 if network is not None:
                     network.close()
-                network = await made_in_thread(Network, lambda made: made.close(wait=True))
+                network = await made_in_thread(JobNetwork, lambda made: made.close(wait=True))
                 self._networks[holder] = network
             self._holders.join(pod)
         return network
@@ -123,7 +123,7 @@ class Networks:
 def refused() -> str:
     """Make a network once. Returns why that does not work on this machine; empty if it does. Blocks."""
     try:
-        Network().close(wait=True)
+        JobNetwork().close(wait=True)
     except OSError as error:
         return str(error)
     return ""

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node as a part of a manager.
 
-    node = Node(manager.client, NodeSettings(name="laptop", folder=state), server=config.server)
-    node.declare(manager)
-
 A controller sees the pods that are bound to the node, gives each a worker, and writes the status that follows from the
 worker's state. So retries, back-off and coalescing of writes are those of any controller.
 """
@@ -12,7 +9,6 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from urllib.parse import urlsplit
 
 from trainwright import __version__
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
@@ -33,23 +29,20 @@ from trainwright.controller.local.node import folders, machine
 from trainwright.controller.local.node.container import ContainerRunner
 from trainwright.controller.local.node.document import HOST_IP, is_deleted, is_finished
 from trainwright.controller.local.node.folders import EndedLogs, log_folder, make_folders, note_end, remove_pod
-from trainwright.controller.local.node.hosting import Hosting, probe
+from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.logs import read_log, run_to_show
-from trainwright.controller.local.node.machine import Gpus, Meter
-from trainwright.controller.local.node.networks import Networks, refused
-from trainwright.controller.local.node.plan import inherited
+from trainwright.controller.local.node.machine import Meter
 from trainwright.controller.local.node.pod import PodWorker
 from trainwright.controller.local.node.ports import group_of
 from trainwright.controller.local.node.registration import NodeRegistration
 from trainwright.controller.local.node.sessions import Attachment, ProcessSession
-from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
-from trainwright.controller.local.node.sources import ClusterSources
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.local.node.status import PhaseVerdict, annotations_to_report, differs, status_document
+from trainwright.controller.local.node.volumes import ClusterSources
 from trainwright.controller.local.podaccess import ContainerUse, ExecRequest, LogRequest, Streams, UnavailableError
 from trainwright.controller.runtime import (
     Cache,
     Client,
-    ConfigurationError,
     Conflict,
     Event,
     EventRecorder,
@@ -114,17 +107,13 @@ class LocalNode:
         self._stopping = asyncio.Event()
         self._stop_grace = STOP_SECONDS
         self._lost: frozenset[str] = frozenset()
-        self.isolation = settings.isolation
-        """NAMESPACES or REWRITE, once the node runs."""
-        self.isolation_reason = ""
-        """Why namespaces do not work here; empty if they do or were not asked for."""
         self._cache: Cache | None = None
         self.sources = ClusterSources(client, allocatable=lambda: self.resources()[1], now=now)
         self._hosting = Hosting(
             settings,
             self.sources,
-            inherited=inherited(os.environ if environ is None else environ, settings.inherit),
-            service=_service_variables(server),
+            server=server,
+            environ=os.environ if environ is None else environ,
             pods=self.pods,
             event=self._event,
             released=self._room_made,
@@ -135,7 +124,6 @@ class LocalNode:
             client,
             settings.name,
             resources=self.resources,
-            labels={},
             version=f"v{__version__}",
             hostname=settings.hostname,
             now=now,
@@ -152,6 +140,11 @@ class LocalNode:
         manager.add(self, Group.OTHERS, "node")
 
     # ------------------------------------------------------------------ looking in
+
+    @property
+    def isolation(self) -> Isolation:
+        """NAMESPACES or REWRITE, once the node runs."""
+        return self._hosting.isolation
 
     def resources(self) -> tuple[dict[str, str], dict[str, str]]:
         """Capacity and allocatable of the node."""
@@ -279,8 +272,7 @@ class LocalNode:
     async def _run(self) -> None:
         await asyncio.to_thread(make_folders, self.settings)
         self._lost = await asyncio.to_thread(folders.end_survivors, self.settings.pods)
-        await self._choose_isolation()
-        self._hosting.gpus = Gpus(await asyncio.to_thread(machine.discover), share=self.settings.share_gpus)
+        await self._hosting.open()
         # Beside the workers, not among them: events are still written while pods end.
         async with TaskScope("node") as around:
             around.start("node/events", self._recorder.run())
@@ -330,25 +322,6 @@ class LocalNode:
         assert self._cache is not None
         await self._cache.wait_synced([POD])
         await self.ended.run()
-
-    async def _choose_isolation(self) -> None:
-        """Find out how containers get their names and paths. Raises ConfigurationError if namespaces are demanded."""
-        wanted = self.settings.isolation
-        if wanted is not Isolation.REWRITE:
-            self.isolation_reason = await asyncio.to_thread(probe)
-            if self.isolation_reason and wanted is Isolation.NAMESPACES:
-                raise ConfigurationError(f"namespaces do not work on this machine: {self.isolation_reason}")
-        self.isolation = (
-            Isolation.REWRITE if wanted is Isolation.REWRITE or self.isolation_reason else Isolation.NAMESPACES
-        )
-        rewrite = self.isolation is Isolation.REWRITE
-        networks = None
-        if self.settings.network is NetworkMode.ISOLATED:
-            if why := "isolation is rewrite" if rewrite else await asyncio.to_thread(refused):
-                raise ConfigurationError(f"jobs cannot have a network of their own: {self.isolation_reason or why}")
-            networks = Networks()
-        self._hosting.isolate(rewrite=rewrite, networks=networks)
-        log.info("node %s: isolation by %s %s", self.settings.name, self.isolation, self.isolation_reason)
 
     async def _end_all(self) -> None:
         workers = list(self._workers.values())
@@ -520,14 +493,3 @@ class LocalNode:
         except (NotFound, Conflict):
             return True
         return left is None
-
-
-def _service_variables(server: str) -> dict[str, str]:
-    """The variables by which in-cluster clients find the API server."""
-    parts = urlsplit(server)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return {
-        "KUBERNETES_SERVICE_HOST": parts.hostname or "",
-        "KUBERNETES_SERVICE_PORT": str(port),
-        "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
-    }

@@ -148,7 +148,7 @@ LOOPBACK = "lo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ContainerPlan:
     """What to run, before any isolation."""
 
     command: Sequence[str]
@@ -207,7 +207,7 @@ async def make_plan(
     *,
     devices: Mapping[str, str],
     moved: Mapping[int, int],
-) -> Plan:
+) -> ContainerPlan:
     """The plan of a container. `devices` are variables that name its devices, `moved` the ports that differ.
 
     Raises CreateError for an image that cannot run here, ConfigError for a missing object of the environment.
@@ -265,7 +265,7 @@ async def make_plan(
     if environment.folders != DEFAULT.folders:
         last = await asyncio.to_thread(_writer, workplace)
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (variables.get("PYTHONPATH"), last)))
-    return Plan(
+    return ContainerPlan(
         command=command,
         environment=variables,
         folder=folder,

@@ -31,7 +31,7 @@ from trainwright.controller.local.node.document import (
 from trainwright.controller.local.node.folders import Folders, log_folder
 from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.networks import Dial
-from trainwright.controller.local.node.plan import Places, Plan
+from trainwright.controller.local.node.plan import ContainerPlan, Places
 from trainwright.controller.local.node.process.supervision import ContainerProcess, ProcessSpec
 from trainwright.controller.local.node.status import ContainerState, PhaseVerdict, PodState, Terminated, Waiting
 from trainwright.controller.local.node.volumes import TEMPORARY, Volumes, make_temporary, remove_temporary
@@ -50,14 +50,7 @@ EXPIRED = PhaseVerdict("Failed", "DeadlineExceeded", "Pod was active on the node
 class PodWorker:
     """Runs one pod. `run` returns when nothing of it runs any more."""
 
-    def __init__(
-        self,
-        pod: Document,
-        hosting: Hosting,
-        *,
-        changed: Callable[[], None],
-        now: Now,
-    ) -> None:
+    def __init__(self, pod: Document, hosting: Hosting, *, changed: Callable[[], None], now: Now) -> None:
         """`hosting` is what the node offers to all pods; `changed` is called when the status should be reported."""
         self.pod = pod
         self.uid = uid_of(pod)
@@ -150,12 +143,12 @@ class PodWorker:
         """Record an event about the pod; `kind` is Normal or Warning."""
         self._hosting.event(self.pod, kind, reason, note)
 
-    async def plan(self, container: Document, places: Places) -> Plan:
+    async def plan(self, container: Document, places: Places) -> ContainerPlan:
         """What a container runs. Raises ConfigError, SourceUnavailableError, CreateError, OSError."""
         return await self._hosting.plan(self.pod, container, self.volumes, places)
 
     async def start(
-        self, spec: ProcessSpec, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+        self, spec: ProcessSpec, plan: ContainerPlan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
     ) -> ContainerProcess:
         """Start a process, beside that of `join` if it is given. Raises ProgramStartError, OSError."""
         return await self._hosting.start(self.pod, spec, plan, record, tasks, join=join)
@@ -245,9 +238,7 @@ class PodWorker:
         name = container["name"]
         state = self.state.init[name] if name in self.state.init else self.state.main[name]
         folders = Folders(
-            self.folder / "containers" / name,
-            log_folder(self._hosting.settings.logs, self.pod, name),
-            temporary,
+            self.folder / "containers" / name, log_folder(self._hosting.settings.logs, self.pod, name), temporary
         )
         return ContainerRunner(container, state, folders, self, processes, self._now)
 

@@ -36,7 +36,6 @@ class NodeRegistration:
         name: str,
         *,
         resources: Callable[[], tuple[Mapping[str, str], Mapping[str, str]]],
-        labels: Mapping[str, str],
         version: str,
         hostname: str = "",
         now: Now,
@@ -45,7 +44,7 @@ class NodeRegistration:
         self._client = client
         self._name = name
         self._resources = resources
-        self._labels = {**_labels(name), **labels}
+        self._labels = _labels(name)
         self._version = version
         self._hostname = hostname or name
         self._now = now

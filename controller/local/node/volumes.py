@@ -13,8 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from trainwright.api.objects import Document, name_of, namespace_of, spec_of
-from trainwright.api.times import running_on
+from trainwright.api import times
+from trainwright.api.base import Resource
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
+from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount
+from trainwright.api.objects import Document, labels_of, name_of, namespace_of, spec_of, uid_of
+from trainwright.api.times import Now, running_on
 from trainwright.controller.local.node.document import (
     ConfigError,
     FieldReferenceError,
@@ -28,7 +33,7 @@ from trainwright.controller.local.node.document import (
     resource_value,
 )
 from trainwright.controller.local.node.files import lies_below, remove, remove_tree, write_fresh
-from trainwright.controller.runtime import finished_in_thread
+from trainwright.controller.runtime import Client, KubernetesError, NotFound, finished_in_thread
 
 # ---------------------------------------------------------------------- files of ConfigMaps, Secrets, fields and tokens
 #
@@ -81,11 +86,7 @@ async def payload_of(
 
 
 async def _add_source(
-    payload: Payload,
-    pod: Document,
-    source: Document,
-    sources: Sources,
-    token: Callable[[str, int], Awaitable[Token]],
+    payload: Payload, pod: Document, source: Document, sources: Sources, token: Callable[[str, int], Awaitable[Token]]
 ) -> None:
     for kind in ("configMap", "secret"):
         if (reference := source.get(kind)) is not None:
@@ -365,3 +366,89 @@ def _host_path(source: Document) -> str:
 def _file_name(name: str) -> str:
     """Names of volumes are DNS labels; anything else would come from a server without validation."""
     return _UNREADABLE.sub("_", name)
+
+
+# ---------------------------------------------------------------------- sources
+
+PERSISTENT_VOLUME = Resource(
+    group="", version="v1", kind="PersistentVolume", plural="persistentvolumes", namespaced=False
+)
+RENEW_PART = 0.8
+"""A token is renewed when this part of its life is over."""
+
+
+class ClusterSources:
+    """Reads through the client, without a cache: a pod may be bound the moment after its ConfigMap was created.
+
+    Failures of the API server are raised as SourceUnavailableError or VolumeError: pods wait until it answers.
+    """
+
+    def __init__(self, client: Client, *, allocatable: Callable[[], Mapping[str, str]], now: Now) -> None:
+        self._client = client
+        self._allocatable = allocatable
+        self._now = now
+
+    async def config_map(self, namespace: str, name: str) -> Document | None:
+        """One ConfigMap; None if it does not exist."""
+        return await self._get(ConfigMap.RESOURCE, namespace, name)
+
+    async def secret(self, namespace: str, name: str) -> Document | None:
+        """One Secret; None if it does not exist."""
+        return await self._get(Secret.RESOURCE, namespace, name)
+
+    async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
+        """A token of the pod's service account from the TokenRequest API. Raises VolumeError."""
+        account = spec_of(pod).get("serviceAccountName") or "default"
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}
+        body: Document = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": [audience] if audience else [],
+                "expirationSeconds": seconds,
+                "boundObjectRef": reference,
+            },
+        }
+        try:
+            answer = await self._client.post_subresource(
+                ServiceAccount.RESOURCE, account, namespace_of(pod), "token", body
+            )
+        except KubernetesError as error:
+            raise VolumeError(f"failed to fetch token: {error}") from error
+        status = answer["status"]
+        life = (times.parse(status["expirationTimestamp"]) - self._now()).total_seconds()
+        return Token(status["token"], max(1.0, life * RENEW_PART))
+
+    async def claim_folder(self, namespace: str, claim: str) -> str:
+        """The folder of the volume that a claim is bound to. Raises VolumeError."""
+        found = await self._get(PersistentVolumeClaim.RESOURCE, namespace, claim)
+        if found is None:
+            raise VolumeError(f'persistentvolumeclaim "{claim}" not found')
+        volume_name = spec_of(found).get("volumeName")
+        if not volume_name:
+            raise VolumeError(f'persistentvolumeclaim "{claim}" is not bound')
+        volume = await self._get(PERSISTENT_VOLUME, "", volume_name)
+        if volume is None:
+            raise VolumeError(f'persistentvolume "{volume_name}" not found')
+        spec = spec_of(volume)
+        path = (spec.get("hostPath") or spec.get("local") or {}).get("path")
+        if not path:
+            raise VolumeError(f'persistentvolume "{volume_name}" is not a folder of this machine')
+        return str(path)
+
+    async def job_set(self, pod: Document) -> Document | None:
+        """The JobSet that a pod belongs to, by its label; None if there is none."""
+        name = labels_of(pod).get(LABEL_JOBSET)
+        return await self._get(JobSet.RESOURCE, namespace_of(pod), name) if name else None
+
+    def allocatable(self) -> Mapping[str, str]:
+        """What the node has to give to pods."""
+        return self._allocatable()
+
+    async def _get(self, kind: Resource, namespace: str, name: str) -> Document | None:
+        try:
+            return await self._client.get(kind, name, namespace)
+        except NotFound:
+            return None
+        except KubernetesError as error:
+            raise SourceUnavailableError(str(error)) from error

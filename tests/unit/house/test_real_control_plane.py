@@ -23,7 +23,6 @@ MOST = {
     "foreign client certificates": 1,
     "webhooks behind Services": 2,
     "CronJobs": 1,
-    "etcd": 1,
     "Pod Security": 1,
     "compares with it": 5,
 }

@@ -10,10 +10,10 @@ import pytest
 
 from hack.manifests import exec_policy
 from tests.integration.local.node.conftest import Pods
+from tests.served_node import ServedNode, served_node
 from trainwright.api.kubernetes.core.v1 import Node as NodeModel
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.testing.kubelet import ServedNode, served_node
 from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport, NotFound, load_config
 from trainwright.controller.runtime.client import exec as exec_module
 from trainwright.controller.runtime.client.discovery import Discovery

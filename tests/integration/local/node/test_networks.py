@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python, running_node, status
 from tests.unit.local.node.modes import REFUSED
-from trainwright.controller.local.node.networks import Network
+from trainwright.controller.local.node.networks import JobNetwork
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.local.podaccess import ExecRequest, LogRequest
@@ -103,7 +103,7 @@ async def test_a_network_goes_with_its_last_pod(pods: Pods, node: LocalNode) -> 
 
 @namespaces
 def test_the_process_that_holds_a_network_ends_with_the_cluster() -> None:
-    network = Network()
+    network = JobNetwork()
     network._requests.close()
     network._process.wait(30)
     assert not network.is_alive()

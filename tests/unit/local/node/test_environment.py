@@ -25,7 +25,7 @@ from trainwright.controller.local.node.document import (
 )
 from trainwright.controller.local.node.images import DEFAULT, Images
 from trainwright.controller.local.node.machine import machine_capacity, node_resources
-from trainwright.controller.local.node.plan import Places, Plan, Workplace, inherited, make_plan
+from trainwright.controller.local.node.plan import ContainerPlan, Places, Workplace, inherited, make_plan
 from trainwright.controller.local.node.probes import go_duration
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime.errors import ConfigurationError
@@ -234,7 +234,9 @@ def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, message: str)
 # ---------------------------------------------------------------------- plans
 
 
-async def plan(one: Document, objects: Objects, tmp_path: Path, images: Images, *, rewrite: bool = True) -> Plan:
+async def plan(
+    one: Document, objects: Objects, tmp_path: Path, images: Images, *, rewrite: bool = True
+) -> ContainerPlan:
     places = Places(
         work=tmp_path / "work",
         temporary=tmp_path / "tmp",

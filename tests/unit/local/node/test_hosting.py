@@ -31,8 +31,8 @@ def test_everything_is_given_back_though_some_of_it_fails(tmp_path: Path, monkey
     hosting = Hosting(
         NodeSettings(name="n", folder=tmp_path),
         Sources(),  # type: ignore[arg-type]
-        inherited={},
-        service={},
+        server="https://127.0.0.1:6443",
+        environ={},
         pods=list,
         event=lambda *_: None,
         released=lambda: told.append("released"),
@@ -54,8 +54,8 @@ async def test_an_older_text_is_not_the_last_that_is_written(tmp_path: Path, mon
     hosting = Hosting(
         NodeSettings(name="n", folder=tmp_path),
         sources,  # type: ignore[arg-type]
-        inherited={},
-        service={},
+        server="https://127.0.0.1:6443",
+        environ={},
         pods=lambda: list(pods),
         event=lambda *_: None,
         released=lambda: None,

@@ -9,14 +9,14 @@ from typing import Any
 from tests.unit.local.node.pods import container, pod
 from trainwright.controller.local.node.container import ContainerRunner
 from trainwright.controller.local.node.folders import Folders
-from trainwright.controller.local.node.plan import Plan
+from trainwright.controller.local.node.plan import ContainerPlan
 from trainwright.controller.local.node.process.supervision import Exit
 from trainwright.controller.local.node.status import ContainerState, Running, Waiting
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually, has_length
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-PLAN = Plan(
+PLAN = ContainerPlan(
     command=["run"],
     environment={},
     folder="/",
@@ -66,7 +66,7 @@ class Host:
     def event(self, kind: str, reason: str, note: str) -> None:
         """Not kept."""
 
-    async def plan(self, *_: Any) -> Plan:
+    async def plan(self, *_: Any) -> ContainerPlan:
         return PLAN
 
     async def start(self, *_: Any, join: Any) -> Any:
