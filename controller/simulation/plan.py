@@ -39,7 +39,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ScenarioPlan:
     """One world. Shrinking removes steps, then faults, then options."""
 
     seed: str
@@ -72,7 +72,7 @@ class Plan:
         steps = [Step(*step) for step in said.pop("steps")]
         return replace(msgspec.convert(said, cls), steps=steps)
 
-    def smaller(self) -> "Sequence[Plan]":
+    def smaller(self) -> "Sequence[ScenarioPlan]":
         """The same without one fault, or with one option that is off, for shrinking."""
         changes: list[dict[str, Any]] = [{"faults": self.faults.without(name)} for name in self.faults.active]
         on = {name: value for name, value in self.options.items() if value}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from trainwright.controller.simulation.plan import Plan
+    from trainwright.controller.simulation.plan import ScenarioPlan
     from trainwright.controller.simulation.simulate import Outcome, Scenario
     from trainwright.controller.simulation.virtual import VirtualCluster
 
@@ -37,11 +37,11 @@ def virtual_cluster(request: pytest.FixtureRequest) -> "Iterator[VirtualCluster]
 
 
 @pytest.fixture
-def simulated() -> "Callable[[Scenario, str | Plan], Outcome]":
+def simulated() -> "Callable[[Scenario, str | ScenarioPlan], Outcome]":
     """Runs the scenario of a seed, or a plan. The test fails if a rule does not hold."""
     from trainwright.controller.simulation.simulate import simulate  # noqa: PLC0415 - only if used
 
-    def run(scenario: "Scenario", seed: "str | Plan") -> "Outcome":
+    def run(scenario: "Scenario", seed: "str | ScenarioPlan") -> "Outcome":
         outcome = simulate(scenario, seed)
         if outcome.violations:
             broken = "\n".join(f"  {violation}" for violation in outcome.violations)

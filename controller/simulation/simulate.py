@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime import ApiError
 from trainwright.controller.simulation.determinism import guarded
 from trainwright.controller.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
-from trainwright.controller.simulation.plan import CHAOS_SECONDS, Plan, Step
+from trainwright.controller.simulation.plan import CHAOS_SECONDS, ScenarioPlan, Step
 from trainwright.controller.simulation.rules import NOISE, RULES, Violation, WorldRule
 from trainwright.controller.simulation.world import World, simulated_world
 
@@ -53,11 +53,11 @@ class Scenario(Protocol):
     actions: Mapping[str, Action]
     """What users do, by name."""
 
-    def plan(self, seed: str) -> Plan:
+    def plan(self, seed: str) -> ScenarioPlan:
         """What happens in the world of a seed."""
         ...
 
-    async def begin(self, world: World, plan: Plan) -> None:
+    async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """Install the operator's kinds and webhooks, and add its replicas with `world.add_replica`."""
         ...
 
@@ -66,7 +66,7 @@ class Scenario(Protocol):
 class Outcome:
     """How a world went."""
 
-    plan: Plan
+    plan: ScenarioPlan
     violations: list[Violation] = field(default_factory=list)
     digest: str = ""
     """Of the trace; the same plan has the same."""
@@ -83,7 +83,7 @@ class Outcome:
         return sorted({violation.rule for violation in self.violations})
 
 
-def simulate(scenario: Scenario, seed: "str | Plan", *, keep: bool = False) -> Outcome:
+def simulate(scenario: Scenario, seed: "str | ScenarioPlan", *, keep: bool = False) -> Outcome:
     """Run the scenario of one seed, and check whether all rules hold.
 
     Args:
@@ -91,7 +91,7 @@ def simulate(scenario: Scenario, seed: "str | Plan", *, keep: bool = False) -> O
         seed: of the world, or a plan, such as one that was shrunk.
         keep: keep the lines of the trace.
     """
-    plan = seed if isinstance(seed, Plan) else scenario.plan(seed)
+    plan = seed if isinstance(seed, ScenarioPlan) else scenario.plan(seed)
     outcome = Outcome(plan=plan)
     # The collector closes async generators at times of its own.
     enabled = gc.isenabled()
@@ -115,7 +115,7 @@ def simulate(scenario: Scenario, seed: "str | Plan", *, keep: bool = False) -> O
     return outcome
 
 
-async def _run(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool) -> None:
+async def _run(scenario: Scenario, plan: ScenarioPlan, outcome: Outcome, *, keep: bool) -> None:
     begun, loop = time.perf_counter(), asyncio.get_running_loop()
     world = World(plan.seed, lives=plan.lives, lease=scenario.lease if plan.election else "", keep=keep)
 
@@ -166,7 +166,7 @@ async def _run(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool) 
     outcome.virtual_seconds, outcome.real_seconds = loop.time(), time.perf_counter() - begun
 
 
-async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[WorldRule]) -> bool:
+async def _steps(scenario: Scenario, world: World, plan: ScenarioPlan, rules: Sequence[WorldRule]) -> bool:
     """Do what the plan says; returns whether a clock has jumped."""
     loop = asyncio.get_running_loop()
     start, jumped = loop.time(), False
@@ -339,7 +339,9 @@ def _complaints(say: Callable[[Violation], None]) -> Iterator[None]:
 # ---------------------------------------------------------------------- shrinking
 
 
-def shrink(scenario: Scenario, plan: Plan, rule: str, *, tell: Callable[[str], None] = lambda _: None) -> Plan:
+def shrink(
+    scenario: Scenario, plan: ScenarioPlan, rule: str, *, tell: Callable[[str], None] = lambda _: None
+) -> ScenarioPlan:
     """The smallest plan that still breaks the rule: fewer steps, then fewer faults, then fewer options.
 
     Args:
@@ -349,7 +351,7 @@ def shrink(scenario: Scenario, plan: Plan, rule: str, *, tell: Callable[[str], N
         tell: takes a line about each success.
     """
 
-    def fails(candidate: Plan) -> bool:
+    def fails(candidate: ScenarioPlan) -> bool:
         return rule in simulate(scenario, candidate).broken
 
     size = max(1, len(plan.steps) // 2)

@@ -8,7 +8,7 @@ from typing import Any
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import labels_of
 from trainwright.controller.runtime import NO_SERVERS, Done, Event, Key, Manager, Result
-from trainwright.controller.simulation.plan import Plan, Step, drawn_faults, drawn_steps
+from trainwright.controller.simulation.plan import ScenarioPlan, Step, drawn_faults, drawn_steps
 from trainwright.controller.simulation.simulate import MACHINE_WEIGHTS
 from trainwright.controller.simulation.world import CONFIG, PROCESS, Process, World
 
@@ -47,14 +47,14 @@ class CopiesScenario:
         self.rules = ()
         self.actions = {"create": self.create, "edit": self.edit, "delete-copy": self.delete_copy}
 
-    def plan(self, seed: str) -> Plan:
+    def plan(self, seed: str) -> ScenarioPlan:
         """The world of a seed."""
         chance = random.Random(seed)
         users = {"edit": 1.0, "delete-copy": 1.0}
         steps = drawn_steps(chance, ["a", "b", "c"], users, MACHINE_WEIGHTS, replicas=1)
-        return Plan(seed=seed, faults=drawn_faults(chance), steps=steps)
+        return ScenarioPlan(seed=seed, faults=drawn_faults(chance), steps=steps)
 
-    async def begin(self, world: World, plan: Plan) -> None:
+    async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """Add the operator."""
 
         async def boot(process: Process) -> Manager:

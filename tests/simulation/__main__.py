@@ -28,7 +28,7 @@ from tests.simulation.coverage import never_met, table
 from tests.simulation.queueing import SCENARIOS, kind_of, live
 from tests.simulation.scenario import TrainJobs
 from tests.simulation.story import story_of
-from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.plan import ScenarioPlan
 from trainwright.controller.simulation.simulate import Outcome, shrink, simulate
 
 _TELL_SECONDS = 60.0
@@ -69,7 +69,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _one(arguments: argparse.Namespace) -> int:
     scenario = SCENARIOS[arguments.kind]()
-    plan = Plan.read(arguments.plan) if arguments.plan is not None else scenario.plan(arguments.seed)
+    plan = ScenarioPlan.read(arguments.plan) if arguments.plan is not None else scenario.plan(arguments.seed)
     outcome = simulate(scenario, plan, keep=True)
     _show(outcome)
     if arguments.trace is not None:

@@ -29,7 +29,7 @@ from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime import ApiError
 from trainwright.controller.simulation.network import FaultProfile
 from trainwright.controller.simulation.node import NAME as NODE_NAME
-from trainwright.controller.simulation.plan import CHAOS_SECONDS, Plan, Step
+from trainwright.controller.simulation.plan import CHAOS_SECONDS, ScenarioPlan, Step
 from trainwright.controller.simulation.rules import Violation, WorldRule
 from trainwright.controller.simulation.simulate import Action, Outcome, simulate
 from trainwright.controller.simulation.world import World
@@ -238,7 +238,7 @@ class Queueing(Recovering):
         self.rules = (*self.rules, QueueIsServed)
         self.actions: Mapping[str, Action] = {**self.actions, "create": _create, "recreate": _recreate}
 
-    def plan(self, seed: str) -> Plan:
+    def plan(self, seed: str) -> ScenarioPlan:
         """As any other, but for what a queue does itself. Attempts end, so that places become free."""
         plan = super().plan(seed)
         steps = [
@@ -251,7 +251,7 @@ class Queueing(Recovering):
         plan = replace(plan, steps=steps, lives=lives, options={**plan.options, MORE_RETRIES: _RETRIES})
         return _fair(plan, chance) if chance.random() < 0.5 else plan
 
-    async def begin(self, world: World, plan: Plan) -> None:
+    async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """With the runtime that has an initializer."""
         await super().begin(world, plan)
         staged = runtime(_STAGED, marks=self.marks(plan))
@@ -407,14 +407,14 @@ class QueueIsServed(WorldRule):
         return explain(given.picture(job, self.world.surroundings.now()))
 
 
-def _fair(plan: Plan, chance: random.Random) -> Plan:
+def _fair(plan: ScenarioPlan, chance: random.Random) -> ScenarioPlan:
     """Some jobs of a plan, half of them with an initializer, without faults, and without users."""
     names = [(step.at, step.on.partition(":")[0]) for step in plan.steps if step.what == "create"][:_FAIR_JOBS]
     kinds = chance.choices((_STAGED, "plain", "mpi"), (2, 1, 1), k=len(names))
     steps = [Step(at, "create", f"{name}:{kind}") for (at, name), kind in zip(names, kinds, strict=True)]
     lives = replace(plan.lives, fails=chance.choice([0.2, 0.5]))
     options = {**plan.options, FAIR: True}
-    return Plan(seed=plan.seed, faults=FaultProfile(latency=0.005), lives=lives, options=options, steps=steps)
+    return ScenarioPlan(seed=plan.seed, faults=FaultProfile(latency=0.005), lives=lives, options=options, steps=steps)
 
 
 def _is_held(job: Document, jobset: Document) -> bool:
@@ -492,7 +492,7 @@ def live(seed: str, kind: str) -> Outcome:
     return simulate(SCENARIOS[kind](), seed)
 
 
-def kind_of(plan: Plan) -> str:
+def kind_of(plan: ScenarioPlan) -> str:
     """Which scenario has made a plan."""
     if plan.options.get(MORE_RETRIES):
         return "queued"

@@ -24,7 +24,7 @@ from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime import ApiError
-from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.plan import ScenarioPlan
 from trainwright.controller.simulation.rules import Violation, WorldRule
 from trainwright.controller.simulation.world import World
 from trainwright.controller.trainer.failures.record import entries_of
@@ -69,7 +69,7 @@ class Recovering(TrainJobs):
         self.gates = (*self.gates, GATE)
         self.rules = (*self.rules, RecordIsTrue, NotStuck, ProgressIsNew, HangsAreCharged)
 
-    def plan(self, seed: str) -> Plan:
+    def plan(self, seed: str) -> ScenarioPlan:
         """As any other; some of its managers have the gate."""
         plan = super().plan(seed)
         chance = random.Random(f"{seed}/recovery")
@@ -80,17 +80,17 @@ class Recovering(TrainJobs):
         lives = replace(plan.lives, runs=_RUNS, fails=fails, hangs=hangs, reports=_REPORT_SECONDS)
         return replace(plan, lives=lives, options={**plan.options, HANGS: True})
 
-    def gates_of(self, plan: Plan, version: int) -> dict[str, bool]:
+    def gates_of(self, plan: ScenarioPlan, version: int) -> dict[str, bool]:
         """Where ranks hang, each version restarts them: a job that hangs for ever is not at rest."""
         gates = super().gates_of(plan, version)
         return {**gates, GATE: True, "ProgressPull": True} if plan.options.get(HANGS) else gates
 
-    def marks(self, plan: Plan) -> Mapping[str, str]:
+    def marks(self, plan: ScenarioPlan) -> Mapping[str, str]:
         """What the runtimes say of recovery."""
         marks = {"trainwright.dev/recovery": "gang", "trainwright.dev/retries": str(_retries(plan.options))}
         return {**marks, **_RESTARTS_HANGS} if plan.options.get(HANGS) else marks
 
-    async def begin(self, world: World, plan: Plan) -> None:
+    async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """Let rank 0 of each job report."""
         await super().begin(world, plan)
         if plan.options.get(HANGS):

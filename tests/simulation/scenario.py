@@ -27,7 +27,7 @@ from trainwright.controller.runtime.certificates.configurations import webhooks_
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, NotFound
 from trainwright.controller.simulation.plan import (
     CHAOS_SECONDS,
-    Plan,
+    ScenarioPlan,
     Step,
     drawn_faults,
     drawn_lives,
@@ -118,7 +118,7 @@ class TrainJobs:
         self.rules: Sequence[type[WorldRule]] = (*RULES, Coverage)
         self.actions: Mapping[str, Action] = _ACTIONS
 
-    def plan(self, seed: str) -> Plan:
+    def plan(self, seed: str) -> ScenarioPlan:
         """A world with twelve jobs; each seed draws its own mix."""
         chance = random.Random(f"{seed}/plan")
         replicas = chance.choice([1, 1, 2, 3])
@@ -140,7 +140,7 @@ class TrainJobs:
         def fits(action: str, target: str) -> bool:
             return _fits(action, target) and (options["Explain"] or not action.endswith("-record"))
 
-        plan = Plan(
+        plan = ScenarioPlan(
             seed=seed,
             faults=drawn_faults(chance),
             lives=lives,
@@ -157,15 +157,15 @@ class TrainJobs:
             plan = replace(plan, lives=replace(plan.lives, starts=_SLOW_STARTS))
         return plan
 
-    def gates_of(self, plan: Plan, version: int) -> dict[str, bool]:
+    def gates_of(self, plan: ScenarioPlan, version: int) -> dict[str, bool]:
         """The gates of a version of the manager."""
         return {name: is_on(name, plan.options, version) for name in self.gates}
 
-    def marks(self, plan: Plan) -> Mapping[str, str]:  # noqa: ARG002 - others ask it
+    def marks(self, plan: ScenarioPlan) -> Mapping[str, str]:  # noqa: ARG002 - others ask it
         """The annotations of all runtimes."""
         return {}
 
-    async def begin(self, world: World, plan: Plan) -> None:
+    async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """Install what `trainwright local` installs, and the runtimes."""
         await install(world.admin, [*definitions(), *documents(_POD_GROUPS)], owner="admin")
 

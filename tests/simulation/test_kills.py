@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.simulation.node import PodLives
-from trainwright.controller.simulation.plan import Plan, Step
+from trainwright.controller.simulation.plan import ScenarioPlan, Step
 from trainwright.controller.simulation.rules import WorldRule
 from trainwright.controller.simulation.simulate import Outcome
 from trainwright.controller.simulation.world import World
@@ -123,7 +123,7 @@ class Killed(TrainJobs):
 
         return Ends
 
-    async def begin(self, world: World, plan: Plan) -> None:
+    async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """Listen to requests and changes, too."""
         await super().begin(world, plan)
 
@@ -157,10 +157,12 @@ class Killed(TrainJobs):
 
 
 @pytest.mark.parametrize("name", POINTS)
-def test_a_manager_killed_there_makes_no_difference(simulated: Callable[[Any, str | Plan], Outcome], name: str) -> None:
+def test_a_manager_killed_there_makes_no_difference(
+    simulated: Callable[[Any, str | ScenarioPlan], Outcome], name: str
+) -> None:
     scenario = Killed(POINTS[name])
     life = scenario.point.life
-    simulated(scenario, Plan(seed=name, steps=life.steps, lives=PodLives(runs=life.runs)))
+    simulated(scenario, ScenarioPlan(seed=name, steps=life.steps, lives=PodLives(runs=life.runs)))
     assert scenario.kills == 1
     ours = {what: count for what, count in scenario.writes.items() if JOB in what and "-failures" not in what}
     assert set(ours.values()) == {1}, ours

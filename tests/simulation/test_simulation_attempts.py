@@ -17,13 +17,13 @@ from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime import Manager, Request, Unreachable
 from trainwright.controller.simulation.network import FaultProfile
 from trainwright.controller.simulation.node import PodLives
-from trainwright.controller.simulation.plan import Plan, Step
+from trainwright.controller.simulation.plan import ScenarioPlan, Step
 from trainwright.controller.simulation.rules import WorldRule
 from trainwright.controller.simulation.simulate import Outcome
 from trainwright.controller.simulation.world import Process, World
 from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
 
-Simulated = Callable[[Any, str | Plan], Outcome]
+Simulated = Callable[[Any, str | ScenarioPlan], Outcome]
 FAILS = PodLives(starts=(0.5, 0.6), runs=(5.0, 5.1), ends=(0.1, 0.2), fails=1.0)
 """Attempts begin at 1.5, 7 and 24 s: with 10 s before the third, from 13 to 23 s."""
 CREATE = Step(1.0, "create", "j1:plain")
@@ -73,7 +73,9 @@ class OneLife(Recovering):
 
 
 def lived(simulated: Simulated, scenario: OneLife, *steps: Step, lives: PodLives = FAILS, **options: bool) -> Outcome:
-    return simulated(scenario, Plan(seed="one", lives=lives, options={GATE: True, **options}, steps=(CREATE, *steps)))
+    return simulated(
+        scenario, ScenarioPlan(seed="one", lives=lives, options={GATE: True, **options}, steps=(CREATE, *steps))
+    )
 
 
 @pytest.mark.parametrize("latency", [0.002, 1.5])
@@ -87,7 +89,8 @@ def test_an_attempt_that_repeats_the_steps_after_its_checkpoint_spends_a_retry(
     scenario, lives = OneLife(), replace(FAILS, reports=0.9)
     options, steps = {GATE: True, HANGS: True}, (Step(1.0, "create", "j3:plain"),)
     simulated(
-        scenario, Plan(seed="two", faults=FaultProfile(latency=latency), lives=lives, options=options, steps=steps)
+        scenario,
+        ScenarioPlan(seed="two", faults=FaultProfile(latency=latency), lives=lives, options=options, steps=steps),
     )
     assert (scenario.summary.counts.checkpoint, scenario.summary.counts.step) == (4.0, 5.0)
     assert (scenario.summary.judged, scenario.end) == (RETRIES + 1, {"Failed": "ReachedMaxRestarts"})
@@ -121,7 +124,7 @@ def test_a_deadline_that_passes_while_an_attempt_is_held_back_ends_the_job(simul
     """Scenario 40: two attempts of 27 s, then 10 s before the third, and 60 s in all."""
     scenario = OneLife()
     create = Step(1.0, "create", "j1:plain+deadline")
-    plan = Plan(seed="one", lives=replace(FAILS, runs=(27.0, 27.1)), options={GATE: True}, steps=(create,))
+    plan = ScenarioPlan(seed="one", lives=replace(FAILS, runs=(27.0, 27.1)), options={GATE: True}, steps=(create,))
     simulated(scenario, plan)
     assert (scenario.summary.judged, scenario.end) == (RETRIES, {"Failed": "DeadlineExceeded"})
     assert scenario.jobset == {}
@@ -135,7 +138,7 @@ class Away(OneLife):
         self.kills = 0
         self._back_at = 0.0
 
-    async def begin(self, world: World, plan: Plan) -> None:
+    async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """Listen to the record."""
         await super().begin(world, plan)
         (replica,) = world.replicas
@@ -162,7 +165,7 @@ def test_a_jobset_that_is_gone_before_the_job_is_told_of_its_end_leaves_the_reco
     """Scenario 50: JobSets of `brief` are deleted 20 seconds after their end."""
     scenario = Away()
     create = Step(1.0, "create", "j1:brief")
-    simulated(scenario, Plan(seed="one", lives=FAILS, options={GATE: True}, steps=(create,)))
+    simulated(scenario, ScenarioPlan(seed="one", lives=FAILS, options={GATE: True}, steps=(create,)))
     assert (scenario.kills, scenario.counted["DELETED"], scenario.counted["ADDED"]) == (1, 1, 1)
     assert scenario.end == {"Failed": scenario.summary.end_reason}
 
@@ -186,7 +189,7 @@ class Counting(Recovering):
         self.asked: Counter[str] = Counter()
         self.first: dict[str, float] = {}
 
-    async def begin(self, world: World, plan: Plan) -> None:
+    async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """Listen to requests."""
         await super().begin(world, plan)
         loop = asyncio.get_running_loop()
@@ -213,7 +216,7 @@ def test_jobs_that_lose_one_node_ask_little_each_and_do_not_wait_for_each_other(
     steps = [Step(1.0 + number / 10, "create", f"{name}:plain") for number, name in enumerate(names)]
     lost = Step(_LOST_AT, "lose-node", "0", 30.0)
     lives = PodLives(starts=(0.5, 0.6), runs=(200.0, 201.0), ends=(0.1, 0.2))
-    simulated(scenario, Plan(seed="one", lives=lives, options={GATE: True}, steps=(*steps, lost)))
+    simulated(scenario, ScenarioPlan(seed="one", lives=lives, options={GATE: True}, steps=(*steps, lost)))
     assert set(scenario.asked) - {"simulated"} == set(names)
     assert max(scenario.asked.values()) <= 3
     assert max(scenario.first.values()) - min(scenario.first.values()) < 5.0

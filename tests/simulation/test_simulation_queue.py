@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.simulation.queueing import Queueing
-from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.plan import ScenarioPlan
 from trainwright.controller.simulation.simulate import Outcome
 
-Simulated = Callable[[Any, str | Plan], Outcome]
+Simulated = Callable[[Any, str | ScenarioPlan], Outcome]
 
 
 @pytest.mark.parametrize("seed", [2, 6])

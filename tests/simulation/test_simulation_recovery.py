@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.simulation.recovering import Recovering
-from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.plan import ScenarioPlan
 from trainwright.controller.simulation.simulate import Outcome
 
-Simulated = Callable[[Any, str | Plan], Outcome]
+Simulated = Callable[[Any, str | ScenarioPlan], Outcome]
 SEEDS = (2003, 2005, 2006, 2013)
 """Most of them found what is mended now."""
 HANGING = (3, 8)
@@ -36,4 +36,4 @@ def test_worlds_whose_ranks_hang(simulated: Simulated, seed: int) -> None:
 
 @pytest.mark.parametrize("path", PLANS, ids=[path.stem for path in PLANS])
 def test_plans_that_found_what_is_mended_now(simulated: Simulated, path: Path) -> None:
-    simulated(Recovering(), Plan.read(path))
+    simulated(Recovering(), ScenarioPlan.read(path))

@@ -9,7 +9,7 @@ from tests.simulation.rules import JOBS, true_conditions
 from tests.simulation.test_simulation_attempts import OneLife, Simulated
 from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.simulation.node import PodLives
-from trainwright.controller.simulation.plan import Plan, Step
+from trainwright.controller.simulation.plan import ScenarioPlan, Step
 from trainwright.controller.simulation.world import World
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 
@@ -25,7 +25,7 @@ class Slept(OneLife):
         super().__init__()
         self.ended_after = float("inf")
 
-    async def begin(self, world: World, plan: Plan) -> None:
+    async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """Listen to the job."""
         await super().begin(world, plan)
         woke = asyncio.get_running_loop().time() + ASLEEP.at
@@ -40,7 +40,7 @@ class Slept(OneLife):
 def slept(simulated: Simulated, job: str, *, lives: PodLives = TRAINS, **options: bool) -> Slept:
     scenario = Slept()
     steps = (Step(1.0, "create", f"j1:{job}"), ASLEEP)
-    simulated(scenario, Plan(seed="asleep", lives=lives, options={GATE: True, **options}, steps=steps))
+    simulated(scenario, ScenarioPlan(seed="asleep", lives=lives, options={GATE: True, **options}, steps=steps))
     return scenario
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulation.scenario import TrainJobs
 from tests.simulation.story import story_of
-from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.plan import ScenarioPlan
 from trainwright.controller.simulation.simulate import Outcome, simulate
 
 PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))
@@ -20,7 +20,7 @@ SEEDS = range(1000, 1032)
 _WORLDS = 4
 """Of a test."""
 
-Simulated = Callable[[Any, str | Plan], Outcome]
+Simulated = Callable[[Any, str | ScenarioPlan], Outcome]
 
 
 @pytest.mark.parametrize("first", SEEDS[::_WORLDS])
@@ -31,7 +31,7 @@ def test_worlds_of_fixed_seeds(simulated: Simulated, first: int) -> None:
 
 @pytest.mark.parametrize("path", PLANS, ids=[path.stem for path in PLANS])
 def test_a_failure_of_the_past_does_not_come_again(simulated: Simulated, path: Path) -> None:
-    simulated(TrainJobs(), Plan.read(path))
+    simulated(TrainJobs(), ScenarioPlan.read(path))
 
 
 @pytest.fixture(scope="module")

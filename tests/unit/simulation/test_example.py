@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.plan import ScenarioPlan
 from trainwright.controller.simulation.simulate import Outcome, shrink, simulate
 
 _FILE = Path(__file__).parents[3] / "docs" / "runtime" / "simulated_operator.py"
@@ -25,7 +25,7 @@ def scenario(*, remembers: bool) -> Any:
 
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
 def test_an_operator_that_looks_at_what_is_there_has_no_failure(
-    simulated: Callable[[Any, str | Plan], Outcome], seed: str
+    simulated: Callable[[Any, str | ScenarioPlan], Outcome], seed: str
 ) -> None:
     outcome = simulated(scenario(remembers=False), seed)
     assert outcome.counts["user"] > 3
@@ -47,13 +47,13 @@ def test_the_planted_defect_is_found_and_shrunk_to_two_steps(tmp_path: Path, fou
     assert not plan.faults.active
     # What is written into a file is the same plan.
     (tmp_path / "plan.json").write_text(plan.text())
-    again = simulate(defective, Plan.read(tmp_path / "plan.json"))
+    again = simulate(defective, ScenarioPlan.read(tmp_path / "plan.json"))
     assert again.digest == simulate(defective, plan).digest
     assert again.broken == ["fresh-build"]
 
 
 def test_the_fixture_fails_a_test_with_the_broken_rules(
-    simulated: Callable[[Any, str | Plan], Outcome], found: Outcome
+    simulated: Callable[[Any, str | ScenarioPlan], Outcome], found: Outcome
 ) -> None:
     with pytest.raises(pytest.fail.Exception, match="fresh-build: a fresh process had to write ADDED configmaps"):
         simulated(scenario(remembers=True), found.plan)

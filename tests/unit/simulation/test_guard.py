@@ -16,7 +16,7 @@ import pytest
 
 from trainwright.api import surroundings
 from trainwright.controller.simulation.determinism import guarded
-from trainwright.controller.simulation.plan import Plan, Step
+from trainwright.controller.simulation.plan import ScenarioPlan, Step
 from trainwright.controller.simulation.rules import WorldRule
 from trainwright.controller.simulation.simulate import Action, simulate
 from trainwright.controller.simulation.world import World
@@ -64,10 +64,10 @@ def test_a_world_is_broken_by_an_operator_that_looks_at_the_clock() -> None:
             self.rules: Sequence[type[WorldRule]] = ()
             self.actions: Mapping[str, Action] = {"look": self.look}
 
-        def plan(self, seed: str) -> Plan:
-            return Plan(seed=seed, steps=[Step(1.0, "look")])
+        def plan(self, seed: str) -> ScenarioPlan:
+            return ScenarioPlan(seed=seed, steps=[Step(1.0, "look")])
 
-        async def begin(self, world: World, plan: Plan) -> None:
+        async def begin(self, world: World, plan: ScenarioPlan) -> None:
             pass
 
         async def look(self, world: World, step: Step) -> str:
