@@ -13,7 +13,7 @@ Nothing but the manager acts on what is stored, so the test decides what it sees
 
 from typing import Any
 
-from tests.builders import condition, counts, train_job
+from tests.builders import condition, counts, progress, train_job
 from tests.managers import in_virtual_time
 from trainwright.api.objects import Document, wire
 from trainwright.controller.simulation.virtual import VirtualCluster
@@ -45,11 +45,16 @@ class VirtualTrainer:
         self.manager = in_virtual_time(self.cluster, **configuration)
         self.replica = self.cluster.world.replicas[-1]
 
-    def job(self, name: str = "job", **fields: Any) -> None:
+    def job(self, name: str = "job", *, namespace: str = SPACE, **fields: Any) -> None:
         """Create a TrainJob; see `builders.train_job`."""
         reference = {"name": "r", "kind": "TrainingRuntime"}
-        self.stored.create(wire(train_job(name, SPACE, uid="", **{"runtimeRef": reference, **fields})))
+        self.stored.create(wire(train_job(name, namespace, uid="", **{"runtimeRef": reference, **fields})))
         self.advance(0)
+
+    def report(self, percentage: int, name: str = "job", **metrics: str) -> None:
+        """A training stores its progress, as another replica or the status server does."""
+        told = progress(at=self.cluster.now, metrics=metrics, progressPercentage=percentage)
+        self.stored.patch("trainjob", name, {"status": {"trainerStatus": told}}, SPACE, subresource="status")
 
     def counted(self, *, active: int = 0, ready: int = 0, name: str = "job") -> None:
         """The JobSet controller writes a status with these counters."""

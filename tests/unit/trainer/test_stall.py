@@ -11,7 +11,9 @@ import pytest
 
 from tests import builders
 from tests.builders import condition
+from tests.virtual_trainer import VirtualTrainer
 from trainwright.api.conditions import find
+from trainwright.api.config.v1alpha1 import Progress
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, TrainJob
@@ -479,3 +481,28 @@ async def test_a_job_that_does_not_run_loses_it_without_a_look_at_its_runtime() 
         world.stall._runtime_of = away
         world.put(state)
         assert await world.look(BEGIN + 602) == "", state
+
+
+def test_a_job_stalls_recovers_and_finishes(trainer: VirtualTrainer) -> None:
+    """The whole manager, on an API server."""
+    trainer.start(feature_gates={"ProgressPull": True}, progress=Progress(stall_after="2m"))
+    trainer.job()
+    trainer.advance(10)
+    trainer.counted(active=1, ready=1)
+    trainer.report(5)
+    trainer.advance(119)
+    assert trainer.conditions == []
+    trainer.advance(10)
+    assert [shown for _, shown in trainer.conditions] == [[("Stalled", "True", "NoReport")]]
+    trainer.report(10, loss="0.5")
+    trainer.advance(5)
+    trainer.report(20, train_loss="nan", loss="0.4")
+    trainer.advance(200)
+    trainer.report(100, loss="0.4")
+    trainer.ended("Completed")
+    trainer.advance(600)
+    stalled = [("Stalled", "True", "NoReport")]
+    (done,) = trainer.conditions[-1][1]
+    assert [shown for _, shown in trainer.conditions[:-1]] in ([stalled, [], stalled], [stalled, [], stalled, []])
+    assert done[:2] == ("Complete", "True")
+    assert [reason for _, reason, _ in trainer.events] == ["Stalled", "LossNotFinite", "Stalled"]
