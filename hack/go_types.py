@@ -12,9 +12,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from hack.generated import ROOT, generated
+from hack.generated import generated
+from trainwright.controller.local.types.model import GO_TYPES
 
-TARGET = ROOT / "controller/local/gowriting/go_types.schema.json"
 VERSION = "0.36.3"
 """Of the modules; Kubernetes 1.36.3."""
 STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -102,7 +102,7 @@ class GoTypes:
 
 def files() -> dict[Path, str]:
     lines = [f" {json.dumps(name)}: {json.dumps(fields)}" for name, fields in sorted(GoTypes().table.items())]
-    return {TARGET: "{\n" + ",\n".join(lines) + "\n}\n"}
+    return {GO_TYPES: "{\n" + ",\n".join(lines) + "\n}\n"}
 
 
 @functools.cache

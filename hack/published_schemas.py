@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hack.generated import ROOT, generated, lines_of
-from trainwright.controller.local.apiserver.schema.published import SCHEMAS
+from trainwright.controller.local.types.model import SCHEMAS
 from trainwright.controller.runtime.testing import ControlPlane
 
 Document = dict[str, Any]

@@ -10,6 +10,7 @@ hundred levels. So the depth is limited where documents are read, as that of YAM
 import json
 import math
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +23,8 @@ Value = Any
 
 SCALARS = frozenset({str, int, float, bool})
 """The types of strings, numbers and truth values; null is none of them."""
+Step = str | int
+"""The name of a field or the index of an item."""
 TOO_DEEP = f"exceeded max depth of {DEEPEST} levels"
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
@@ -184,3 +187,14 @@ def _float(text: str) -> float:
     if math.isinf(number):
         raise ValueError(f"the number {text} is too large")
     return number
+
+
+def path_text(steps: Iterable[Step]) -> str:
+    """A path of names and indexes as one text."""
+    made = "".join(f"[{step}]" if type(step) is int else f".{step}" for step in steps)
+    return made.removeprefix(".")
+
+
+def join(base: str, name: str) -> str:
+    """The path of a part."""
+    return f"{base}.{name}" if base and name else base or name

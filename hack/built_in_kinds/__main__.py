@@ -20,13 +20,13 @@ import yaml
 from hack.built_in_kinds.examination import Examination, RealServer, Seen
 from hack.built_in_kinds.explanations import defaults_of
 from hack.generated import generated
-from trainwright.controller.local.apiserver.schema.published import models_by_kind
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     KINDS,
     RecordedDefault,
     RecordedKind,
     Subresource,
 )
+from trainwright.controller.local.types.model import models_by_kind
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 

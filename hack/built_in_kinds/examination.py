@@ -14,17 +14,16 @@ from trainwright.controller.local.apiserver.kinds.defaulting import feature, hel
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS
 from trainwright.controller.local.apiserver.kinds.rules import errors_of
 from trainwright.controller.local.apiserver.kinds.ruletests import from_recorded
-from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     LABELS,
     NOTHING,
     Column,
     RecordedKind,
     RecordedRule,
-    struct_of,
 )
 from trainwright.controller.local.apiserver.views.reading import values_at
-from trainwright.controller.local.gowriting import fields_of, rewrite
+from trainwright.controller.local.types.go_json import normalize
+from trainwright.controller.local.types.model import builtin, published_models
 from trainwright.controller.runtime import HTTPTransport
 from trainwright.controller.runtime.client.transport import Request
 
@@ -122,7 +121,7 @@ class Examination:
         if body is self._bodies[0] and "deprecated" in " ".join(self._server.warnings):
             self._kind.warning = self._server.warnings[0]
         said = copy.deepcopy(body)
-        rewrite(said, self._kind.struct)
+        normalize(said, self._kind.model)
         self._walk(said, made, self._kind.model, "")
         if body is self._bodies[0] or self._kind.initial is NOTHING:
             self._kind.initial = encoded(made["status"]) if self._has_status and "status" in made else NOTHING
@@ -149,13 +148,13 @@ class Examination:
     # -------------------------------------------------------------- defaults
 
     def _walk(self, sent: Document, stored: Document, model: str, place: str) -> None:
-        known, inner, short = fields_of(struct_of(model)), held_structs(model), model.rpartition(".")[2]
+        known, inner, short = builtin(model).fields, held_structs(model), model.rpartition(".")[2]
         for name in published_models()[model].get("properties") or {}:
             of_objects = name in ("status", "metadata", "kind", "apiVersion") and model == self._kind.model
             if of_objects or (short, name) in _OWN_CODE:
                 continue
             before, after = sent.get(name), stored.get(name)
-            pointer = name in known and known[name].shape.pointer
+            pointer = name in known and known[name].pointer
             absent = before is None or (not before and not pointer)
             if absent:
                 features = {
@@ -182,7 +181,7 @@ class Examination:
                     said = one[index] if index < len(one) else None
                     start: Document = said if isinstance(said, dict) else {}
                     if not start:
-                        rewrite(start, struct_of(inner[name]))
+                        normalize(start, inner[name])
                     if isinstance(item, dict):
                         self._walk(start, item, inner[name], name)
 

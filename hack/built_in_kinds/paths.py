@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.controller.local.apiserver.kinds.defaulting import held_structs, reference_of
-from trainwright.controller.local.apiserver.schema.published import published_models
+from trainwright.controller.local.apiserver.kinds.defaulting import held_structs
+from trainwright.controller.local.types.model import published_models, reference_of
 
 Document = dict[str, Any]
 

@@ -17,7 +17,7 @@ from trainwright.controller.local.controllers.jobset_objects import (
 )
 from trainwright.controller.local.controllers.jobset_validation import KIND, refusal, validate
 from trainwright.controller.local.controllers.objects import JOBSET, POD
-from trainwright.controller.local.gowriting import rewrite
+from trainwright.controller.local.types.go_json import normalize
 from trainwright.controller.runtime import (
     AdmissionHandler,
     ReviewRequest,
@@ -39,7 +39,7 @@ def default(jobset: Document) -> None:
         pod = _part(_part(job, "template"), "spec")
         if not pod.get("restartPolicy"):
             pod["restartPolicy"] = "OnFailure"
-        _write(replicated["template"], "batch/v1.JobTemplateSpec")
+        _write(replicated["template"], "io.k8s.api.batch.v1.JobTemplateSpec")
     network = _part(spec, "network")
     _fill(network, "enableDNSHostnames", True)
     _fill(network, "publishNotReadyAddresses", True)
@@ -49,7 +49,7 @@ def default(jobset: Document) -> None:
     for policy in spec.get("volumeClaimPolicies") or ():
         _fill(policy, "retentionPolicy", {"whenDeleted": "Delete"})
         for template in policy.get("templates") or ():
-            _write(template, "core/v1.PersistentVolumeClaim")
+            _write(template, "io.k8s.api.core.v1.PersistentVolumeClaim")
 
 
 def default_pod(pod: Document) -> None:
@@ -59,14 +59,14 @@ def default_pod(pod: Document) -> None:
         pod["metadata"]["labels"] = {**labels_of(pod), PRIORITY: str(priority)}
 
 
-def _write(part: Document, struct: str) -> None:
+def _write(part: Document, model: str) -> None:
     """Bring a part into the form in which JobSet's webhook sends it back, in place.
 
     It decodes a JobSet into a Go struct and encodes that. What the struct has no place for, and what it would leave
     out, stays as it was: controller-runtime drops such removals from the patch.
     """
     before = deepcopy(part)
-    rewrite(part, struct)
+    normalize(part, model)
     _restore(part, before)
 
 

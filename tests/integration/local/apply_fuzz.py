@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from tests.integration.local.documents import GROUP, KIND, Documents, Schemas, version
+from tests.integration.local.documents import GROUP, KIND, Documents, Schemas, custom_resource_models, version
 from tests.integration.local.oracle import Answer, Oracle
 from trainwright.controller.local.apiserver.merge import fieldset
 from trainwright.controller.local.apiserver.merge.errors import ApplyError, ConflictError
-from trainwright.controller.local.apiserver.merge.fieldmanager import ANNOTATION, FieldManager, custom_resource_models
-from trainwright.controller.local.apiserver.merge.view import Types
+from trainwright.controller.local.apiserver.merge.fieldmanager import ANNOTATION, FieldManager
+from trainwright.controller.local.types.model import Types
 from trainwright.controller.local.values import json_text
 
 # Later than what the objects hold, as the oracle's own clock is.
@@ -49,8 +49,10 @@ def normal(answer: Answer) -> str:
 def ours(request: dict[str, Any], types: Types) -> tuple[Answer, dict[str, Any] | None]:
     """Our answer to a case, in the oracle's form, and the object made."""
     reset = fieldset.read(request["reset"].get(request["apiVersion"], {}))
+    kind = types.of_kind(request["apiVersion"], KIND)
+    assert kind is not None
     manager = FieldManager(
-        types,
+        kind,
         request["apiVersion"],
         KIND,
         subresource=request["subresource"],

@@ -7,7 +7,7 @@ Few names and values, so that managers meet in the same fields.
 from random import Random
 from typing import Any
 
-from trainwright.controller.local.apiserver.merge.fieldmanager import custom_resource_models
+from trainwright.controller.local.types.model import META, OBJECT_META, published_models
 
 Schema = dict[str, Any]
 Document = dict[str, Any]
@@ -24,6 +24,22 @@ _REFERENCE = "#/components/schemas/"
 def version(number: int) -> str:
     """An apiVersion of the kind."""
     return f"{GROUP}/v{number}"
+
+
+def custom_resource_models(spec: Document) -> dict[str, Schema]:
+    """The types of a custom resource in all its versions, as OpenAPI models by name, for Kubernetes' own library."""
+    names = (OBJECT_META, *(f"{META}.{name}" for name in ("FieldsV1", "ManagedFieldsEntry", "OwnerReference", "Time")))
+    models: dict[str, Schema] = {name: dict(published_models()[name]) for name in names}
+    text = {"type": "string"}
+    metadata = {"allOf": [{"$ref": _REFERENCE + OBJECT_META}], "default": {}}
+    for version in spec["versions"]:
+        schema = version["schema"]["openAPIV3Schema"]
+        gvk = {"group": spec["group"], "version": version["name"], "kind": spec["names"]["kind"]}
+        properties = {**schema["properties"], "apiVersion": text, "kind": text, "metadata": metadata}
+        prefix = ".".join(reversed(spec["group"].split(".")))
+        name = f"{prefix}.{version['name']}.{gvk['kind']}"
+        models[name] = {**schema, "properties": properties, "x-kubernetes-group-version-kind": [gvk]}
+    return models
 
 
 class Schemas:

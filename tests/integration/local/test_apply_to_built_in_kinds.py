@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our field manager on built-in kinds, from the schemas that the API server publishes, beside the real one."""
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,10 +8,10 @@ import pytest
 
 from tests.integration.local.replay import Replay
 from trainwright.controller.local.apiserver.merge import fieldset
-from trainwright.controller.local.apiserver.merge.fieldmanager import OBJECT_META, FieldManager, empty_object
-from trainwright.controller.local.apiserver.merge.view import Types
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
+from trainwright.controller.local.types.go_json import zero
+from trainwright.controller.local.types.model import builtin
 from trainwright.controller.runtime import HTTPTransport, load_config
-from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
 
 Document = dict[str, Any]
@@ -25,18 +24,12 @@ async def transport(control_plane: ControlPlane) -> AsyncIterator[HTTPTransport]
     await made.close()
 
 
-async def published(transport: HTTPTransport, group_version: str) -> Document:
-    answer = await transport.send(Request("GET", f"/openapi/v3/{group_version}"))
-    models: Document = json.loads(answer.body)["components"]["schemas"]
-    return models
-
-
 async def job_replay(transport: HTTPTransport, namespace: str) -> Replay:
-    models = await published(transport, "apis/batch/v1")
-    empty = empty_object(models, "io.k8s.api.batch.v1.Job", "batch/v1", "Job")
+    model = "io.k8s.api.batch.v1.Job"
+    empty = zero(model, apiVersion="batch/v1", kind="Job")
     assert empty["spec"] == {"template": {"metadata": {}, "spec": {"containers": None}}}
     reset = fieldset.of(("f:status",))
-    manager = FieldManager(Types(models), "batch/v1", "Job", reset=reset, empty=empty)
+    manager = FieldManager(builtin(model), "batch/v1", "Job", reset=reset, empty=empty)
     return Replay(transport, {("batch/v1", ""): manager}, "jobs", namespace, "it", entries_only=True)
 
 
@@ -63,9 +56,9 @@ async def test_jobs(transport: HTTPTransport, namespace: str) -> None:
 
 
 async def test_config_maps(transport: HTTPTransport, namespace: str) -> None:
-    models = await published(transport, "api/v1")
-    empty = empty_object(models, "io.k8s.api.core.v1.ConfigMap", "v1", "ConfigMap")
-    manager = FieldManager(Types(models), "v1", "ConfigMap", empty=empty)
+    model = "io.k8s.api.core.v1.ConfigMap"
+    empty = zero(model, apiVersion="v1", kind="ConfigMap")
+    manager = FieldManager(builtin(model), "v1", "ConfigMap", empty=empty)
     replay = Replay(transport, {("v1", ""): manager}, "configmaps", namespace, "it", entries_only=True)
     await replay.update("one", {"data": {"a": "1", "b": "2"}})
     await replay.apply("two", {"data": {"a": "1", "c": "3"}, "metadata": {"finalizers": ["x/y"]}})
@@ -77,17 +70,3 @@ async def test_config_maps(transport: HTTPTransport, namespace: str) -> None:
     assert answer["message"].endswith(".data.c: expected string, got &value.valueUnstructured{Value:3}")
     await replay.apply("two", {"data": {"a": "2"}}, force=True)
     await replay.update("one", {"data": {"a": "2"}, "binaryData": {"d": "AA=="}})
-
-
-async def test_the_metadata_of_custom_resources_is_the_published_one(transport: HTTPTransport) -> None:
-    models = await published(transport, "api/v1")
-
-    def structure(schema: Any) -> Any:
-        if isinstance(schema, dict):
-            texts = {"description"}
-            return {
-                key: structure(value) for key, value in schema.items() if key not in texts or not isinstance(value, str)
-            }
-        return [structure(one) for one in schema] if isinstance(schema, list) else schema
-
-    assert {name: structure(models[name]) for name in OBJECT_META} == OBJECT_META

@@ -10,14 +10,15 @@ import pytest
 
 from tests.integration.local.compared import DEFINITIONS, Answer, Document, of_errors, of_server
 from tests.integration.local.definitions import CHANGES, Change, field, good, names, spec, version
-from trainwright.controller.local.apiserver.schema import DocumentDecodeError, unknown_field
+from trainwright.controller.local.apiserver.schema import unknown_field
 from trainwright.controller.local.apiserver.schema.definition import (
     accepted_names,
     set_defaults,
     unrecognized_formats,
     validate_definition,
 )
-from trainwright.controller.local.apiserver.schema.structs import Structs
+from trainwright.controller.local.types.go_json import DocumentDecodeError, decode
+from trainwright.controller.local.types.model import Types
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.testing import ControlPlane
@@ -260,7 +261,7 @@ async def test_built_in_kinds_are_decoded_alike(
     transport: HTTPTransport, namespace: str, group: str, model: str, path: str, documents: list[Document]
 ) -> None:
     published = json.loads((await transport.send(Request("GET", f"/openapi/v3/{group}"))).body)
-    structs = Structs(published["components"]["schemas"])
+    types = Types(published["components"]["schemas"])
     name = model if model.startswith("io.") else f"io.k8s.api.{model}"
     found: list[str] = []
     for document in documents:
@@ -268,7 +269,7 @@ async def test_built_in_kinds_are_decoded_alike(
         warnings = tuple(text for text in answer.warnings if text.startswith("unknown field"))
         theirs: Any = 400 if answer.status == 400 else warnings
         try:
-            dropped = structs.decode(name, copy.deepcopy(document))
+            dropped = decode(types.named(name), copy.deepcopy(document))
             ours: Any = tuple(map(unknown_field, dropped))
         except DocumentDecodeError:
             # In other words: docs/local-differences.md.

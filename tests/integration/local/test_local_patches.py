@@ -21,6 +21,7 @@ from trainwright.controller.local.apiserver.merge.patch import (
     read_strategic_patch,
 )
 from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
+from trainwright.controller.local.types.model import Types
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
@@ -230,7 +231,7 @@ def ours(live: Document, kind: str, body: bytes, models: Document, model: str) -
         return made
     if kind == MERGE:
         return merge_patch(live, read_merge_patch(body))
-    return strategic_merge_patch(live, read_strategic_patch(body), models, model)
+    return strategic_merge_patch(live, read_strategic_patch(body), Types(models).named(model))
 
 
 def without_sentence(answer: Document) -> Document:

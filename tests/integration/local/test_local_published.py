@@ -4,7 +4,7 @@
 import runpy
 
 from tests.repository import ROOT
-from trainwright.controller.local.apiserver.schema.published import SCHEMAS
+from trainwright.controller.local.types.model import SCHEMAS
 from trainwright.controller.runtime.testing import ControlPlane
 
 

@@ -10,10 +10,10 @@ from tests.unit.local.things import Document, view
 from trainwright.controller.local.apiserver.merge import fieldset, typed
 from trainwright.controller.local.apiserver.merge.structured import TypedMerge
 from trainwright.controller.local.apiserver.merge.typed import compare, remove
-from trainwright.controller.local.apiserver.merge.view import SchemaView
+from trainwright.controller.local.types.model import Type
 
 
-def merge(view: SchemaView, live: Document, config: Document) -> Any:
+def merge(view: Type, live: Document, config: Document) -> Any:
     return TypedMerge().merge(view, live, config)
 
 

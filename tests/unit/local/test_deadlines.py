@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.local.identity.conftest import Asker, Document
 from trainwright.controller.local.apiserver.request.info import ServerRequest
-from trainwright.controller.local.apiserver.schema.structs import nanoseconds
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import api_server
+from trainwright.controller.local.types.go_json import nanoseconds
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 SECOND = 10**9

@@ -9,8 +9,8 @@ from trainwright.controller.local.apiserver.kinds.definitions import served_vers
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.kinds.serving import serve_built_in
 from trainwright.controller.local.apiserver.merge import fieldset
-from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager, custom_resource_models
-from trainwright.controller.local.apiserver.merge.view import SchemaView, Types
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
+from trainwright.controller.local.types.model import Type, custom_type
 
 Document = dict[str, Any]
 
@@ -59,21 +59,13 @@ VERSION = "test.example/v1"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def models(spec: Document = SPEC) -> Document:
-    """The models of the kind with this spec."""
+def view(spec: Document = SPEC) -> Type:
+    """The type of the kind with this spec."""
     schema = {
         "type": "object",
         "properties": {"spec": spec, "status": {"type": "object", "properties": {"phase": TEXT}}},
     }
-    version = {"name": "v1", "schema": {"openAPIV3Schema": schema}}
-    return custom_resource_models({"group": "test.example", "names": {"kind": "Thing"}, "versions": [version]})
-
-
-def view(spec: Document = SPEC) -> SchemaView:
-    """The view of the kind."""
-    found = Types(models(spec)).of_kind(VERSION, "Thing")
-    assert found is not None
-    return found
+    return custom_type(schema)
 
 
 def thing(spec: Document | None = None, **more: Any) -> Document:
@@ -92,10 +84,10 @@ class Things:
 
     def use(self, spec: Document) -> None:
         """Go on with another schema."""
-        types = Types(models(spec))
+        kind = view(spec)
         resets = {"": fieldset.of(("f:status",)), "status": fieldset.of(("f:spec",), ("f:metadata",))}
         self._managers = {
-            name: FieldManager(types, VERSION, "Thing", subresource=name, reset=reset) for name, reset in resets.items()
+            name: FieldManager(kind, VERSION, "Thing", subresource=name, reset=reset) for name, reset in resets.items()
         }
 
     def _manager(self, subresource: str) -> FieldManager:

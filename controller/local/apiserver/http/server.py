@@ -34,13 +34,13 @@ from trainwright.controller.local.apiserver.request.info import (
     failure,
     resource_route,
 )
-from trainwright.controller.local.apiserver.schema.structs import nanoseconds
 from trainwright.controller.local.apiserver.store import ObjectStore, ObjectTooLarge, StateLostError
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.endpoints import Endpoints
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
+from trainwright.controller.local.types.go_json import nanoseconds
 from trainwright.controller.local.values import quoted
 
 _EXTRA = "impersonate-extra-"

@@ -15,7 +15,8 @@ from trainwright.controller.local.apiserver.kinds.podspecs import default_pod_sp
 from trainwright.controller.local.apiserver.kinds.rules import check, check_change, tables
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop
 from trainwright.controller.local.apiserver.schema.published.kinds import LABELS, RecordedKind
-from trainwright.controller.local.gowriting import fields_of, rewrite
+from trainwright.controller.local.types.go_json import normalize
+from trainwright.controller.local.types.model import Type, builtin
 
 _ANY_FINALIZER = frozenset(
     {
@@ -36,7 +37,6 @@ class BuiltInStrategy(Strategy):
 
     def __init__(self, kind: RecordedKind) -> None:
         self.kind = kind
-        self.struct = kind.struct
         self.rules = f"{kind.api_version} {kind.kind}"
         """The name of its rules."""
         self.create_on_update = kind.create_on_update
@@ -51,14 +51,14 @@ class BuiltInStrategy(Strategy):
             self.reset_fields = {"": (("status",),), "status": (("spec",),), **self.reset_fields}
 
     def default(self, document: Document) -> None:
-        rewrite(document, self.struct)
-        fill_object(document, self.struct)
+        normalize(document, self.kind.model)
+        fill_object(document, self.kind.model)
         for path in self.templates:
             for _, template in places(document, path):
                 default_pod_spec((template or {"spec": {}})["spec"])
 
     def prepare_for_create(self, document: Document) -> None:
-        _null_empty_lists(document, self.struct)
+        _null_empty_lists(document, builtin(self.kind.model))
         if self._has_status:
             set_or_drop(document, "status", msgspec.json.decode(self.kind.initial))
         if self.kind.generation:
@@ -71,7 +71,7 @@ class BuiltInStrategy(Strategy):
             return
         if self._has_status:
             set_or_drop(new, "status", old.get("status"))
-        _null_empty_lists(new, self.struct)
+        _null_empty_lists(new, builtin(self.kind.model))
         changed = any(new.get(field) != old.get(field) for field in self.kind.counted)
         if LABELS in self.kind.counted and not same(new["metadata"].get("labels"), old["metadata"].get("labels")):
             changed = True
@@ -101,16 +101,15 @@ class BuiltInStrategy(Strategy):
         return found
 
 
-def _null_empty_lists(document: Document, struct: str) -> None:
+def _null_empty_lists(document: Document, kind: Type) -> None:
     """Make empty lists null that Go always writes, in an object and its specification.
 
     The store of the real server keeps built-in kinds as protobuf, which does not tell an empty list from none. The
     request does: a manager owns the list that it sent.
     """
-    held: Any
-    for name, field in fields_of(struct).items():
-        held = document.get(name)
-        if field.shape.sort == "list" and not (field.omits_empty or field.omits_zero):
+    for name, field in kind.fields.items():
+        held: Any = document.get(name)
+        if field.type.sort == "list" and not field.drops_empty:
             document[name] = held or None
         elif name == "spec" and isinstance(held, dict):
-            _null_empty_lists(held, field.shape.struct)
+            _null_empty_lists(held, field.type)

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.schema.published import published_models
-from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault, recorded, struct_of
-from trainwright.controller.local.gowriting import fields_of
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault, recorded
+from trainwright.controller.local.types.model import builtin
 
 _PLAIN = ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")
 """Structs without defaults, at which the walk ends."""
@@ -49,16 +48,15 @@ def fill(document: Document, model: str, kind: str = "", field: str = "") -> Non
             fill(part, inner, kind, name)
 
 
-def fill_object(document: Document, struct: str) -> None:
-    """Set the defaults of a whole object; `struct` is its Go type."""
-    model, kind = _objects()[struct]
-    fill(document, model, kind)
+def fill_object(document: Document, model: str) -> None:
+    """Set the defaults of a whole object."""
+    fill(document, model, _kinds()[model])
 
 
 @cache
-def _objects() -> Mapping[str, tuple[str, str]]:
-    """Model and kind of objects by their Go types."""
-    return {one.struct: (one.model, f"{one.api_version} {one.kind}") for one in recorded().kinds}
+def _kinds() -> Mapping[str, str]:
+    """apiVersion and kind of objects by model."""
+    return {one.model: f"{one.api_version} {one.kind}" for one in recorded().kinds}
 
 
 def _holds(when: tuple[str, str], document: Document, kind: str, field: str) -> bool:
@@ -84,11 +82,10 @@ def _structs(value: Any) -> Iterable[Document]:
 
 @cache
 def _struct(model: str) -> _Struct:
-    found = fields_of(struct_of(model))
     inner = tuple(
         (name, held) for name, held in held_structs(model).items() if held not in _PLAIN and _has_defaults(held)
     )
-    filled = frozenset(name for name, one in found.items() if not one.shape.pointer)
+    filled = frozenset(name for name, one in builtin(model).fields.items() if not one.pointer)
     return _Struct(tuple(recorded().defaults.get(model, ())), filled, inner)
 
 
@@ -112,15 +109,8 @@ def _has_defaults(model: str) -> bool:
 def held_structs(model: str) -> Mapping[str, str]:
     """The fields of a model that hold other models with fields, or lists of them."""
     made: dict[str, str] = {}
-    for name, schema in (published_models().get(model, {}).get("properties") or {}).items():
-        reference = reference_of(schema) or reference_of(schema.get("items") or {})
-        if reference and published_models().get(reference, {}).get("properties"):
-            made[name] = reference
+    for name, field in builtin(model).fields.items():
+        held = field.type.item if field.type.sort == "list" else field.type
+        if held.sort == "struct" and held.fields:
+            made[name] = held.name
     return made
-
-
-def reference_of(schema: Mapping[str, Any]) -> str:
-    """The model that a field refers to; empty where it has a schema of its own."""
-    combined = schema.get("allOf") or []
-    found = schema.get("$ref") or (combined[0].get("$ref") if len(combined) == 1 else None) or ""
-    return str(found).rpartition("/")[2]

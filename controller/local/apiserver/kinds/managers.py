@@ -2,18 +2,14 @@
 """The field managers of built-in kinds."""
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 
-from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.registry import model_of_body
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.merge import fieldset
-from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager, empty_object
-from trainwright.controller.local.apiserver.merge.view import Types
-from trainwright.controller.local.apiserver.schema.published import published_models
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, Subresource
-from trainwright.controller.local.gowriting import rewrite
+from trainwright.controller.local.types.go_json import zero
+from trainwright.controller.local.types.model import builtin
 
 
 class BuiltInManagers(Mapping[str, FieldManager]):
@@ -46,32 +42,17 @@ class BuiltInManagers(Mapping[str, FieldManager]):
         paths = self._strategy.reset_fields.get(subresource, ())
         reset = fieldset.of(*(tuple(f"f:{step}" for step in path) for path in paths))
         return FieldManager(
-            _types(),
+            builtin(row.model),
             row.api_version,
             row.kind,
             subresource=subresource,
             reset=reset,
-            empty=_empty(row, self._strategy),
+            empty=zero(row.model, apiVersion=row.api_version, kind=row.kind),
         )
 
 
 def _of_another_kind(sub: Subresource) -> FieldManager:
     version = f"{sub.group}/{sub.version}"
-    nothing = empty_object(published_models(), model_of_body(sub), version, sub.kind)
-    if sub.kind == "TokenRequest":
-        # Go writes this pointer although it is nil and may be absent, which no model says.
-        nothing["spec"]["boundObjectRef"] = None
-    return FieldManager(_types(), version, sub.kind, subresource=sub.name, empty=nothing)
-
-
-def _empty(row: RecordedKind, strategy: Strategy) -> Document:
-    if not isinstance(strategy, BuiltInStrategy):
-        return empty_object(published_models(), row.model, row.api_version, row.kind)
-    made: Document = {"apiVersion": row.api_version, "kind": row.kind}
-    rewrite(made, strategy.struct)
-    return made
-
-
-@cache
-def _types() -> Types:
-    return Types(published_models())
+    model = model_of_body(sub)
+    nothing = zero(model, apiVersion=version, kind=sub.kind)
+    return FieldManager(builtin(model), version, sub.kind, subresource=sub.name, empty=nothing)

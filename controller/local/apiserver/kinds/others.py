@@ -20,7 +20,7 @@ from trainwright.controller.local.apiserver.kinds.podspecs import amount_errors,
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
 from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required, too_long
-from trainwright.controller.local.gowriting import rewrite
+from trainwright.controller.local.types.go_json import normalize
 from trainwright.controller.local.values import TOO_DEEP
 
 LARGEST = 1024 * 1024
@@ -341,18 +341,18 @@ _EVENTS_TO_CORE = {there: here for here, there in _CORE_TO_EVENTS.items()}
 
 def to_core(event: Document) -> Document:
     """An Event of events.k8s.io/v1 as core/v1 has it; both groups serve the same objects, stored as core/v1."""
-    return _renamed(event, _EVENTS_TO_CORE, "v1", "core/v1.Event")
+    return _renamed(event, _EVENTS_TO_CORE, "v1", "io.k8s.api.core.v1.Event")
 
 
 def to_events(event: Document) -> Document:
     """An Event of core/v1 as events.k8s.io/v1 has it."""
-    return _renamed(event, _CORE_TO_EVENTS, "events.k8s.io/v1", "events/v1.Event")
+    return _renamed(event, _CORE_TO_EVENTS, "events.k8s.io/v1", "io.k8s.api.events.v1.Event")
 
 
-def _renamed(event: Document, names_there: Mapping[str, str], api_version: str, struct: str) -> Document:
+def _renamed(event: Document, names_there: Mapping[str, str], api_version: str, model: str) -> Document:
     made = {names_there.get(field, field): value for field, value in event.items()}
     made["apiVersion"] = api_version
-    rewrite(made, struct)
+    normalize(made, model)
     return made
 
 

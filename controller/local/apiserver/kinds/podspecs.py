@@ -14,10 +14,10 @@ from trainwright.controller.local.apiserver.kinds.rules import warnings
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
 from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported, required
-from trainwright.controller.local.gowriting import fields_of
+from trainwright.controller.local.types.model import builtin
 
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
-_SOURCES = frozenset(fields_of("core/v1.Volume")) - {"name"}
+_SOURCES = frozenset(builtin("io.k8s.api.core.v1.Volume").fields) - {"name"}
 _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"

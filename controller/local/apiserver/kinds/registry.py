@@ -14,8 +14,9 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.schema import unknown_field
-from trainwright.controller.local.apiserver.schema.published import models_by_kind
-from trainwright.controller.local.apiserver.schema.published.kinds import Column, Subresource, published_structs
+from trainwright.controller.local.apiserver.schema.published.kinds import Column, Subresource
+from trainwright.controller.local.types.go_json import decode
+from trainwright.controller.local.types.model import builtin, models_by_kind
 
 Conversion: TypeAlias = Callable[[Document], Document]
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -123,7 +124,7 @@ class Resource:
             found = self.strategy.drop_unknown(document)
         else:
             model = model_of_body(sub) if sub is not None and sub.group else self.model
-            found = [unknown_field(path) for path in published_structs().decode(model, document)]
+            found = [unknown_field(path) for path in decode(builtin(model), document)]
         if reset:
             # Decoding drops an empty list, but it resets the managed fields. An empty entry does the same.
             document["metadata"]["managedFields"] = [{}]

@@ -5,8 +5,8 @@ from trainwright.controller.local.apiserver.kinds.built_in import built_in_kinds
 from trainwright.controller.local.apiserver.kinds.custom import DefinitionStrategy
 from trainwright.controller.local.apiserver.kinds.registry import ALL_VERBS, Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
-from trainwright.controller.local.apiserver.schema.published import models_by_kind
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, Subresource
+from trainwright.controller.local.types.model import models_by_kind
 
 _DEFINITION = "CustomResourceDefinition"
 _EXTENSIONS = "apiextensions.k8s.io"

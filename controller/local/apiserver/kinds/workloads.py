@@ -10,14 +10,14 @@ from trainwright.controller.local.apiserver.kinds.parts import ensure, ensure_fi
 from trainwright.controller.local.apiserver.kinds.rules import check
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
-from trainwright.controller.local.gowriting import rewrite
+from trainwright.controller.local.types.go_json import normalize
 
 
 class ReplicationControllerStrategy(BuiltInStrategy):
     """A ReplicationController selects the pods of its template."""
 
     def default(self, document: Document) -> None:
-        rewrite(document, self.struct)
+        normalize(document, self.kind.model)
         template = document["spec"].get("template")
         labels = part(part(template or {}, "metadata"), "labels")
         if labels:
@@ -43,7 +43,7 @@ class StatefulSetStrategy(BuiltInStrategy):
         self.templates = ("spec.template",)
 
     def default(self, document: Document) -> None:
-        rewrite(document, self.struct)
+        normalize(document, self.kind.model)
         # Only who says no type gets `rollingUpdate`. `maxUnavailable` is of a feature that is off by default.
         strategy = document["spec"]["updateStrategy"]
         if not strategy.get("type"):

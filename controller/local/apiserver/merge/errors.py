@@ -62,10 +62,6 @@ class EntryError(InternalError):
     """An entry of managedFields cannot be read."""
 
 
-class SchemaError(Exception):
-    """A schema cannot be compiled."""
-
-
 class PatchError(Exception):
     """The patch is refused; the text is the message of the Status."""
 

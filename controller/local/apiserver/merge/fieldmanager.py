@@ -7,7 +7,6 @@ without managed fields, and the way from kubectl's client-side apply. Pure: the 
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -32,43 +31,8 @@ from trainwright.controller.local.apiserver.merge.managedfields import (
 )
 from trainwright.controller.local.apiserver.merge.structured import Document, Typed, TypedMerge, apply, atomic, update
 from trainwright.controller.local.apiserver.merge.typed import UnfitError, check, compare, named_fields, unlike
-from trainwright.controller.local.apiserver.merge.view import Schema, SchemaView, Types
+from trainwright.controller.local.types.model import Type, custom_type
 from trainwright.controller.local.values import is_too_deep, json_text
-
-
-def empty_object(models: Mapping[str, Schema], name: str, version: str, kind: str) -> Document:
-    """The zero value of a built-in kind, as Go encodes it.
-
-    Args:
-        models: as `/openapi/v3` publishes them, with defaults: what is always encoded is required or has a default that
-            is a zero value.
-        name: of the kind's model.
-        version: apiVersion of the object.
-        kind: of the object.
-    """
-    return {"apiVersion": version, "kind": kind, **_zero(models, models[name])}
-
-
-def _zero(models: Mapping[str, Schema], schema: Schema) -> Document:
-    made: Document = {}
-    required = schema.get("required") or ()
-    properties: Mapping[str, Schema] = schema.get("properties") or {}
-    for field, inner in properties.items():
-        default: Any = inner.get("default")
-        if default == {}:
-            made[field] = _zero(models, models[_reference(inner)])
-        elif default in ("", 0, False) and default is not None:
-            made[field] = default
-        elif field in required and default is None:
-            # A list, a map or a pointer.
-            made[field] = None
-    return made
-
-
-def _reference(schema: Schema) -> str:
-    reference: str = schema.get("$ref") or schema["allOf"][0]["$ref"]
-    return reference.rpartition("/")[2]
-
 
 KUBECTL = "kubectl"
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
@@ -76,7 +40,7 @@ _LARGEST_ANNOTATIONS = 256 * 1024
 """Bytes of all keys and values together."""
 
 
-def excused_fields(view: SchemaView, live: Document, version: str) -> Tree | None:
+def excused_fields(view: Type, live: Document, version: str) -> Tree | None:
     """Fields that are as the annotation says, over which there is no conflict.
 
     Args:
@@ -167,7 +131,7 @@ class FieldManager:
     caller's, after an apply and before an update.
 
     Args:
-        types: the schemas of the kind's versions.
+        kind_type: of the objects.
         version: apiVersion of the requests.
         kind: of the objects.
         subresource: of the endpoint; empty for the main one.
@@ -178,7 +142,7 @@ class FieldManager:
 
     def __init__(
         self,
-        types: Types,
+        kind_type: Type,
         version: str,
         kind: str,
         *,
@@ -186,19 +150,13 @@ class FieldManager:
         reset: Tree = fieldset.NOTHING,
         empty: Document | None = None,
     ) -> None:
-        self._types = types
+        self._view = kind_type
         self._version = version
         self.kind = kind
         self._subresource = subresource
         self._reset = reset
         # Encoded, so that no request can change it for the next one.
         self._empty = msgspec.json.encode(empty or {"apiVersion": version, "kind": kind})
-
-    @cached_property
-    def _view(self) -> SchemaView:
-        view = self._types.of_kind(self._version, self.kind)
-        assert view is not None, f"{self._version} {self.kind} has a schema"
-        return view
 
     def apply(self, live: Document | None, document: Document, manager: str, *, force: bool, now: datetime) -> Document:
         """What a server-side apply makes of an object.
@@ -420,67 +378,8 @@ def kind_text(version: str, kind: str) -> str:
     return f"{group}/{number}, Kind={kind}"
 
 
-_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
-_TEXT: Schema = {"type": "string"}
-_INTEGER: Schema = {"type": "integer", "format": "int64"}
-_FLAG: Schema = {"type": "boolean"}
-_REQUIRED_TEXT: Schema = {"type": "string", "default": ""}
-_TEXTS: Schema = {"type": "object", "additionalProperties": _REQUIRED_TEXT}
-_METADATA: Schema = {"allOf": [{"$ref": f"#/components/schemas/{_META}ObjectMeta"}], "default": {}}
-_TIME: Schema = {"allOf": [{"$ref": f"#/components/schemas/{_META}Time"}]}
 _STATUS = fieldset.of(("f:status",))
 _ALL_BUT_STATUS = fieldset.of(("f:metadata",), ("f:spec",))
-
-OBJECT_META: Mapping[str, Schema] = {
-    f"{_META}ObjectMeta": {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys(("generateName", "name", "namespace", "resourceVersion", "selfLink", "uid"), _TEXT),
-            **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), _INTEGER),
-            **dict.fromkeys(("annotations", "labels"), _TEXTS),
-            **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME),
-            "finalizers": {
-                "type": "array",
-                "items": _REQUIRED_TEXT,
-                "x-kubernetes-list-type": "set",
-                "x-kubernetes-patch-strategy": "merge",
-            },
-            "managedFields": {
-                "type": "array",
-                "items": {"allOf": [{"$ref": f"#/components/schemas/{_META}ManagedFieldsEntry"}], "default": {}},
-                "x-kubernetes-list-type": "atomic",
-            },
-            "ownerReferences": {
-                "type": "array",
-                "items": {"allOf": [{"$ref": f"#/components/schemas/{_META}OwnerReference"}], "default": {}},
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["uid"],
-                "x-kubernetes-patch-merge-key": "uid",
-                "x-kubernetes-patch-strategy": "merge",
-            },
-        },
-    },
-    f"{_META}ManagedFieldsEntry": {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys(("apiVersion", "fieldsType", "manager", "operation", "subresource"), _TEXT),
-            "fieldsV1": {"allOf": [{"$ref": f"#/components/schemas/{_META}FieldsV1"}]},
-            "time": _TIME,
-        },
-    },
-    f"{_META}OwnerReference": {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _REQUIRED_TEXT),
-            **dict.fromkeys(("blockOwnerDeletion", "controller"), _FLAG),
-        },
-        "required": ["apiVersion", "kind", "name", "uid"],
-        "x-kubernetes-map-type": "atomic",
-    },
-    f"{_META}FieldsV1": {"type": "object"},
-    f"{_META}Time": {"type": "string", "format": "date-time"},
-}
-"""The metadata of objects, as Kubernetes 1.36 publishes it, without prose."""
 
 
 def custom_resource_managers(spec: Mapping[str, Any]) -> dict[tuple[str, str], FieldManager]:
@@ -488,47 +387,15 @@ def custom_resource_managers(spec: Mapping[str, Any]) -> dict[tuple[str, str], F
 
     Args:
         spec: of the CustomResourceDefinition, accepted: the schemas are structural.
-
-    Raises:
-        SchemaError: a schema cannot be compiled.
     """
-    types = Types(custom_resource_models(spec), preserve=spec.get("preserveUnknownFields") is True)
+    preserve = spec.get("preserveUnknownFields") is True
     kind = spec["names"]["kind"]
     managers: dict[tuple[str, str], FieldManager] = {}
     for version in spec["versions"]:
         name = f"{spec['group']}/{version['name']}"
-        types.of_kind(name, kind)
+        made = custom_type((version.get("schema") or {}).get("openAPIV3Schema"), preserve=preserve)
         with_status = "status" in (version.get("subresources") or {})
-        managers[name, ""] = FieldManager(types, name, kind, reset=_STATUS if with_status else fieldset.NOTHING)
+        managers[name, ""] = FieldManager(made, name, kind, reset=_STATUS if with_status else fieldset.NOTHING)
         if with_status:
-            managers[name, "status"] = FieldManager(types, name, kind, subresource="status", reset=_ALL_BUT_STATUS)
+            managers[name, "status"] = FieldManager(made, name, kind, subresource="status", reset=_ALL_BUT_STATUS)
     return managers
-
-
-def custom_resource_models(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The types of a custom resource in all its versions, as OpenAPI models by name."""
-    kind = spec["names"]["kind"]
-    models: dict[str, Any] = dict(OBJECT_META)
-    for version in spec["versions"]:
-        prefix = ".".join(reversed(spec["group"].split(".")))
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        model = {"type": "object"} if schema is None else _as_object(_with_embedded(schema))
-        gvk = {"group": spec["group"], "version": version["name"], "kind": kind}
-        models[f"{prefix}.{version['name']}.{kind}"] = {**model, "x-kubernetes-group-version-kind": [gvk]}
-    return models
-
-
-def _as_object(schema: Schema) -> Schema:
-    properties = {**(schema.get("properties") or {}), "apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}
-    return {**schema, "properties": properties}
-
-
-def _with_embedded(schema: Schema) -> Schema:
-    """The schema with every embedded resource in it completed."""
-    made = dict(schema)
-    if properties := schema.get("properties"):
-        made["properties"] = {name: _with_embedded(inner) for name, inner in properties.items()}
-    for word in ("items", "additionalProperties"):
-        if isinstance(inner := schema.get(word), Mapping):
-            made[word] = _with_embedded(inner)
-    return _as_object(made) if schema.get("x-kubernetes-embedded-resource") is True else made

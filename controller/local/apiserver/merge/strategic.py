@@ -5,8 +5,6 @@ https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-m
 The order of merged lists: https://git.k8s.io/design-proposals-archive/cli/preserve-order-in-strategic-merge-patch.md
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from trainwright.controller.local.apiserver.merge.errors import (
@@ -15,70 +13,8 @@ from trainwright.controller.local.apiserver.merge.errors import (
     UnappliedPatchError,
 )
 from trainwright.controller.local.apiserver.merge.patch import Document
+from trainwright.controller.local.types.model import Field, Type
 from trainwright.controller.local.values import copied, json_text, quoted
-
-Schema = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class MergeShape:
-    """The schema of a value, with what its field says of merging.
-
-    Attributes:
-        models: schemas by name, which references lead to.
-        name: of the model; empty for a schema that is not one.
-        schema: the schema, no reference.
-        strategy: `merge`, `replace` or nothing; `retainKeys` is told by the patch.
-        merge_key: the field that tells items apart; empty where there is none.
-    """
-
-    models: Mapping[str, Schema]
-    name: str
-    schema: Schema
-    strategy: str = ""
-    merge_key: str = ""
-
-    def field(self, key: str) -> "MergeShape":
-        """The shape of a field that holds an object.
-
-        Raises:
-            BrokenPatchError: the model has no such field.
-        """
-        properties: Mapping[str, Schema] = self.schema.get("properties") or {}
-        if key in properties:
-            return _shape(self.models, properties[key])
-        if self.schema.get("additionalProperties"):
-            raise BrokenPatchError("merging an object in json but data type is not struct, instead is: map")
-        name = self.name.rpartition(".")[2]
-        raise BrokenPatchError(f"unable to find api field in struct {name} for the json field {quoted(key)}")
-
-    def items(self, key: str) -> "MergeShape":
-        """The shape of the items of a field that holds a list, with the strategy and merge key of the list.
-
-        Raises:
-            BrokenPatchError: the model has no such list.
-        """
-        found = self.field(key)
-        items = found.schema.get("items")
-        if items is None:
-            raise BrokenPatchError("expected slice or array type, but got: struct")
-        item = _shape(self.models, items)
-        return MergeShape(self.models, item.name, item.schema, found.strategy, found.merge_key)
-
-
-def shape_of(models: Mapping[str, Schema], name: str) -> MergeShape:
-    """The shape of a model. Raises KeyError if there is none of that name."""
-    return MergeShape(models, name, models[name])
-
-
-def _shape(models: Mapping[str, Schema], schema: Schema) -> MergeShape:
-    strategies = str(schema.get("x-kubernetes-patch-strategy") or "").split(",")
-    strategy = next((one for one in strategies if one not in ("", "retainKeys")), "")
-    merge_key = str(schema.get("x-kubernetes-patch-merge-key") or "")
-    alternatives: Sequence[Schema] = schema.get("allOf") or ({},)
-    name = str(schema.get("$ref") or alternatives[0].get("$ref") or "").rpartition("/")[2]
-    return MergeShape(models, name, models[name] if name else schema, strategy, merge_key)
-
 
 _SORTED_BY_INSERTION = 20
 """Go's sort moves blocks of this size by insertion; the order of longer lists with unknown items is not defined."""
@@ -197,52 +133,63 @@ _DELETE_FROM = "$deleteFromPrimitiveList"
 _ORDER = "$setElementOrder"
 
 
-def strategic_merge_patch(
-    document: Document, patch: Document, models: Mapping[str, Schema], model_name: str
-) -> Document:
+def strategic_merge_patch(document: Document, patch: Document, kind: Type) -> Document:
     """The document after a strategic merge patch; neither is changed.
 
     Args:
         document: the object, as its kind is encoded.
         patch: the decoded patch.
-        models: OpenAPI v3 schemas by name, with the patch extensions.
-        model_name: the model of the kind.
+        kind: the type of the object.
 
     Raises:
         BrokenPatchError: the patch does not fit the object, 500 on the API server.
         MalformedPatchError: a directive is malformed, 400.
         UnappliedPatchError: a list of lists would have to be merged, 422.
-        KeyError: there is no such model.
     """
-    return _merge(copied(document), copied(patch), shape_of(models, model_name))
+    return _merge(copied(document), copied(patch), kind)
 
 
-def _merge(into: Document, patch: Document, shape: MergeShape) -> Document:
+def _field(kind: Type, name: str) -> Field:
+    found = kind.fields.get(name)
+    if found is None:
+        what = "is a map, whose objects are not merged" if kind.sort == "map" else f"has no field {quoted(name)}"
+        raise BrokenPatchError(f"{kind.name.rpartition('.')[2]} {what}")
+    return found
+
+
+def _list_field(kind: Type, name: str) -> Field:
+    found = _field(kind, name)
+    if found.type.kind != "array":
+        raise BrokenPatchError(f"{name} is not a list")
+    return found
+
+
+def _merge(into: Document, patch: Document, kind: Type) -> Document:
     if _DIRECTIVE in patch:
         return _replaced_or_deleted(patch)
     _retain_keys(into, patch)
     for key in [key for key in patch if key.startswith(_ORDER)]:
-        _merge_in_order(into, patch, key, shape)
+        _merge_in_order(into, patch, key, kind)
     for key, value in patch.items():
         deletes = key.startswith(_DELETE_FROM)
         name = _directed_field(key, _DELETE_FROM) if deletes else key
         if value is None:
             into.pop(name, None)
         elif name in into and type(into[name]) is type(value):
-            _merge_field(into, name, value, shape, deletes=deletes)
+            _merge_field(into, name, value, kind, deletes=deletes)
         elif not deletes:
             _drop_nulls(value)
             _put(into, name, value)
     return into
 
 
-def _merge_field(into: Document, name: str, value: Any, shape: MergeShape, *, deletes: bool) -> None:
+def _merge_field(into: Document, name: str, value: Any, kind: Type, *, deletes: bool) -> None:
     """Merge a field that the object has, with a value of the same type."""
     if type(value) is dict:
-        inner = shape.field(name)
-        into[name] = value if inner.strategy == "replace" else _merge(into[name], value, inner)
+        inner = _field(kind, name)
+        into[name] = value if inner.strategy == "replace" else _merge(into[name], value, inner.type)
     elif type(value) is list:
-        items = shape.items(name)
+        items = _list_field(kind, name)
         if deletes or items.strategy == "merge":
             into[name] = _merge_lists(into[name], value, items, deletes=deletes)
         else:
@@ -287,13 +234,13 @@ def _retain_keys(into: Document, patch: Document) -> None:
         del into[key]
 
 
-def _merge_in_order(into: Document, patch: Document, directive: str, shape: MergeShape) -> None:
+def _merge_in_order(into: Document, patch: Document, directive: str, kind: Type) -> None:
     """Merge the list that `$setElementOrder` is for, and put it in that order. Its patch is done with afterwards."""
     order = _list(patch.pop(directive))
     name = _directed_field(directive, _ORDER)
     live = _list(into[name]) if name in into else None
     change = _list(patch[name]) if name in patch else None
-    items = shape.items(name)
+    items = _list_field(kind, name)
     _check_order(change or [], order, items.merge_key)
     if live is None and change is None:
         return
@@ -335,11 +282,10 @@ def _check_order(change: Items, order: Items, merge_key: str) -> None:
             )
 
 
-def _merge_lists(live: Items, change: Items, items: MergeShape, *, deletes: bool) -> Items:
+def _merge_lists(live: Items, change: Items, items: Field, *, deletes: bool) -> Items:
     if not live and not change:
         return live
-    kind = _check_same_type(live, change)
-    if kind is not dict:
+    if _check_same_type(live, change) is not dict:
         if deletes:
             gone = {identity(item) for item in change}
             return [item for item in live if identity(item) not in gone]
@@ -394,7 +340,7 @@ def _apply_item_directives(live: Items, change: Items, merge_key: str) -> tuple[
     return (rest, []) if replaces else (live, rest)
 
 
-def _merge_items(live: Items, change: Items, items: MergeShape) -> Items:
+def _merge_items(live: Items, change: Items, items: Field) -> Items:
     merge_key = items.merge_key
     merged = list(live)
     places: dict[Any, int] = {}
@@ -404,7 +350,7 @@ def _merge_items(live: Items, change: Items, items: MergeShape) -> Items:
     for item in change:
         key = item_identity(item, merge_key)
         if key in places:
-            merged[places[key]] = _merge(merged[places[key]], item, items)
+            merged[places[key]] = _merge(merged[places[key]], item, items.type.item)
         else:
             places[key] = len(merged)
             merged.append(item)

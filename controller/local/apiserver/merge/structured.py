@@ -14,13 +14,17 @@ from trainwright.controller.local.apiserver.merge.fieldset import Tree
 from trainwright.controller.local.apiserver.merge.managedfields import Conflicts, ManagerIdentity, Owners, Ownership
 from trainwright.controller.local.apiserver.merge.typed import (
     ABSENT,
+    LIST,
+    MAP,
     TypedComparison,
     compare,
+    elements,
     named_fields,
+    part,
     remove,
     with_declared_parents,
 )
-from trainwright.controller.local.apiserver.merge.view import ListView, MapView, SchemaView, part
+from trainwright.controller.local.types.model import Type
 from trainwright.controller.local.values import Value, equal
 
 Document = dict[str, Any]
@@ -33,7 +37,7 @@ class Typed(NamedTuple):
     """A document that fits its view."""
 
     document: Document
-    view: SchemaView
+    view: Type
 
 
 def apply(
@@ -63,8 +67,11 @@ def apply(
         before = fieldset.difference(last.fields, _KIND)
         if before and (merge.spared or fieldset.difference(before, named)):
             merged = _pruned(merged, before, owners)
-    change = compare(live.view, live.document, merged.document).without(reset)
-    owners = _claimed(change, owners, manager, force=force)
+    if len(owners) > 1:
+        change = compare(live.view, live.document, merged.document).without(reset)
+        owners = _claimed(change, owners, manager, force=force)
+    elif not named:
+        owners = {}
     return (None if equal(live.document, merged.document) else merged.document), owners
 
 
@@ -137,22 +144,22 @@ class TypedMerge:
     def __init__(self) -> None:
         self.spared = False
 
-    def merge(self, view: SchemaView, live: Value, config: Value) -> Value:
+    def merge(self, view: Type, live: Value, config: Value) -> Value:
         """The object after a document was merged onto it; both fit the view, and the document repeats no item."""
         if equal(live, config):
             return live
         form = part(view, config)
-        if type(form) is MapView and not form.atomic and live and type(live) is dict:
-            return self._maps(form, live, config) if config else self._spare(live)
-        if type(form) is ListView and not form.atomic and live and type(live) is list:
-            return self._lists(form, live, config) if config else self._spare(live)
+        if form == MAP and not view.atomic and live and type(live) is dict:
+            return self._maps(view, live, config) if config else self._spare(live)
+        if form == LIST and view.keys is not None and live and type(live) is list:
+            return self._lists(view, live, config) if config else self._spare(live)
         return config
 
     def _spare(self, live: Value) -> Value:
         self.spared = True
         return live
 
-    def _maps(self, view: MapView, live: dict[str, Value], config: dict[str, Value]) -> dict[str, Value]:
+    def _maps(self, view: Type, live: dict[str, Value], config: dict[str, Value]) -> dict[str, Value]:
         merged: dict[str, Value] | None = None
         for name, wanted in config.items():
             mine = live.get(name, ABSENT)
@@ -167,39 +174,39 @@ class TypedMerge:
             merged[name] = wanted
         return live if merged is None else merged
 
-    def _lists(self, view: ListView, live: list[Value], config: list[Value]) -> list[Value]:
+    def _lists(self, view: Type, live: list[Value], config: list[Value]) -> list[Value]:
         """Items of the document in the document's order, others where they were, as far as that goes together.
 
         An item that the object has several times is not merged into: the document's takes the place of all of them.
         """
-        wanted = dict(zip(view.elements(config), config, strict=True))
+        wanted = dict(zip(elements(view, config), config, strict=True))
         present: dict[str, Value] = {}
-        elements = view.elements(live)
-        for element, item in zip(elements, live, strict=True):
+        present_elements = elements(view, live)
+        for element, item in zip(present_elements, live, strict=True):
             present[element] = None if element in present else item
         merged = [
             live[position] if element is None else self._item(view, present.get(element, ABSENT), wanted[element])
-            for element, position in _placed(elements, list(wanted))
+            for element, position in _placed(present_elements, list(wanted))
         ]
         same = len(merged) == len(live) and all(new is old for new, old in zip(merged, live, strict=True))
         return live if same else merged
 
-    def _item(self, view: ListView, live: Value, config: Value) -> Value:
+    def _item(self, view: Type, live: Value, config: Value) -> Value:
         return config if live is ABSENT else self.merge(view.item, live, config)
 
 
-def atomic(view: SchemaView, document: Value, path: str = "") -> str:
+def atomic(view: Type, document: Value, path: str = "") -> str:
     """Where a document has something that a merge would replace as a whole; empty if nowhere."""
     form = part(view, document)
-    if type(document) is dict and type(form) is MapView:
-        if form.atomic:
+    if type(document) is dict and form == MAP:
+        if view.atomic:
             return path
-        inner = ((form.at(name), value, f"{path}.{name}") for name, value in document.items())
+        inner = ((view.at(name), value, f"{path}.{name}") for name, value in document.items())
         return next((found for child, value, at in inner if child and (found := atomic(child, value, at))), "")
-    if type(document) is list and type(form) is ListView:
-        if form.atomic:
+    if type(document) is list and form == LIST:
+        if view.keys is None:
             return path
-        inside = (atomic(form.item, item, f"{path}[{index}]") for index, item in enumerate(document))
+        inside = (atomic(view.item, item, f"{path}[{index}]") for index, item in enumerate(document))
         return next((found for found in inside if found), "")
     return ""
 

@@ -5,30 +5,117 @@ Documents are not changed. Branches that are equal are not looked into, so a com
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from trainwright.controller.local.apiserver.merge.fieldset import (
+    INVALID,
     MEMBER,
     NOTHING,
     SELF,
     Tree,
     described,
+    keyed,
+    keyed_by_text,
     recursive_difference,
+    set_item,
     union,
 )
-from trainwright.controller.local.apiserver.merge.view import (
-    FITTING,
-    ElementError,
-    ListView,
-    MapView,
-    Scalar,
-    SchemaView,
-    part,
-)
-from trainwright.controller.local.values import SCALARS, Value, equal, json_text
+from trainwright.controller.local.types.model import Type
+from trainwright.controller.local.values import SCALARS, Value, equal, json_text, quoted
+
+MAP, LIST = "map", "list"
+FITTING: Mapping[str, frozenset[type]] = {
+    "string": frozenset({str}),
+    "numeric": frozenset({int, float}),
+    "boolean": frozenset({bool}),
+    "untyped": SCALARS,
+}
+"""The types of the values that a scalar takes, besides null."""
 
 
-def named_fields(view: SchemaView, document: Value) -> Tree:
+class ElementError(Exception):
+    """An item of a list cannot be told apart from others."""
+
+
+def part(view: Type, value: Value) -> str:
+    """Which of its possible forms a type takes for a value: MAP, LIST, a scalar, or nothing.
+
+    A null, or a value of a type that is not allowed, is treated as a map where there may be one, else as a scalar, else
+    as a list.
+    """
+    kind = type(value)
+    if kind is dict:
+        if view.is_map:
+            return MAP
+    elif kind is list:
+        if view.is_list:
+            return LIST
+    elif value is not None and view.scalar is not None:
+        return view.scalar
+    return MAP if view.is_map else view.scalar or LIST
+
+
+def _texts(view: Type, values: list[Value]) -> list[str] | None:
+    """What tells the items apart, if all have a text as their only key: it takes less time than path elements."""
+    if len(view.key_fields) != 1:
+        return None
+    key, default = view.key_fields[0]
+    found: list[Any] = [value.get(key, default) if type(value) is dict else None for value in values]
+    return found if set(map(type, found)) <= {str} else None
+
+
+def elements(view: Type, values: list[Value]) -> list[str]:
+    """The path elements of the items of a list; `INVALID` for those that have none."""
+    texts = _texts(view, values)
+    if texts is not None:
+        return [keyed_by_text(view.key_fields[0][0], text) for text in texts]
+    found = []
+    for value in values:
+        try:
+            found.append(element_of(view, value))
+        except ElementError:
+            found.append(INVALID)
+    return found
+
+
+def element_of(view: Type, value: Value) -> str:
+    """The path element of an item of a list.
+
+    Raises:
+        ElementError: the item has none, such as one without any of its keys.
+    """
+    keys = view.key_fields
+    if not keys:
+        return _set_element(value)
+    if type(value) is not dict:
+        what = "a null element" if value is None else "non-map elements"
+        raise ElementError(f"associative list with keys may not have {what}")
+    # A key that is null stands in the element, one that is absent and has no default does not.
+    fields = [(key, value.get(key, default)) for key, default in keys if key in value or default is not None]
+    if not fields:
+        names = " ".join(map(quoted, view.keys or ()))
+        raise ElementError(
+            f"associative list with keys has an element that omits all key fields [{names}] (and doesn't have default "
+            "values for any key fields)"
+        )
+    if len(keys) == 1 and type(fields[0][1]) is str:
+        return keyed_by_text(*fields[0])
+    return keyed(fields)
+
+
+def _set_element(value: Value) -> str:
+    if type(value) in SCALARS:
+        return set_item(value)
+    if type(value) is dict:
+        raise ElementError("associative list without keys has an element that's a map type")
+    if type(value) is list:
+        raise ElementError("not supported: associative list with lists as elements")
+    raise ElementError("associative list without keys has an element that's an explicit null")
+
+
+def named_fields(view: Type, document: Value) -> Tree:
     """What a manager owns that applies the document.
 
     Leaves are members, and units, items of lists, and keys that the schema does not declare. Declared parents are none;
@@ -37,27 +124,28 @@ def named_fields(view: SchemaView, document: Value) -> Tree:
     return {element: below for element, below in _named(view, document).items() if element != SELF}
 
 
-def _named(view: SchemaView, value: Value) -> Tree:
-    if type(value) is dict and view.fields is not None:
-        return MEMBER if view.fields.atomic else _named_members(view.fields, value)
-    if type(value) is list and view.items is not None:
-        return MEMBER if view.items.atomic else _named_items(view.items, value)
+def _named(view: Type, value: Value) -> Tree:
+    if type(value) is dict and view.is_map:
+        return MEMBER if view.atomic else _named_members(view, value)
+    if type(value) is list and view.is_list:
+        return MEMBER if view.keys is None else _named_items(view, value)
     form = part(view, value)
-    return {} if (type(form) is MapView or type(form) is ListView) and not form.atomic else MEMBER
+    has_owners_inside = (form == MAP and not view.atomic) or (form == LIST and view.keys is not None)
+    return {} if has_owners_inside else MEMBER
 
 
-def _named_members(view: MapView, value: dict[str, Value]) -> Tree:
+def _named_members(view: Type, value: dict[str, Value]) -> Tree:
     tree: Tree = {}
-    declared, others = view.declared, view.others
+    parts = view.parts
     for name, inner in value.items():
-        child = declared.get(name)
+        child = parts.get(name)
         if type(inner) in SCALARS and (child is None or child.scalar is not None):
             tree["f:" + name] = MEMBER
             continue
         is_member = child is None or inner is None or (not inner and type(inner) is dict)
         if child is None:
-            assert others is not None, f"{name} is checked to be allowed"
-            child = others
+            child = view.others
+            assert child is not None, f"{name} is checked to be allowed"
         below = _named(child, inner)
         if is_member and SELF not in below:
             below[SELF] = NOTHING
@@ -66,11 +154,11 @@ def _named_members(view: MapView, value: dict[str, Value]) -> Tree:
     return tree
 
 
-def _named_items(view: ListView, value: list[Value]) -> Tree:
+def _named_items(view: Type, value: list[Value]) -> Tree:
     tree: Tree = {}
-    elements = view.elements(value)
-    repeated = _repeated(elements)
-    for element, inner in zip(elements, value, strict=True):
+    named = elements(view, value)
+    repeated = _repeated(named)
+    for element, inner in zip(named, value, strict=True):
         if element in repeated:
             tree[element] = MEMBER
             continue
@@ -81,25 +169,25 @@ def _named_items(view: ListView, value: list[Value]) -> Tree:
     return tree
 
 
-def every(view: SchemaView, value: Value) -> Tree:
+def every(view: Type, value: Value) -> Tree:
     """The node of a value and all nodes below it, each a member; items that occur several times count as units."""
     form = part(view, value)
-    if type(form) is MapView:
-        if form.atomic or not value or type(value) is not dict:
+    if form == MAP:
+        if view.atomic or not value or type(value) is not dict:
             return MEMBER
         tree = {
             "f:" + name: MEMBER if child.scalar is not None and type(inner) in SCALARS else every(child, inner)
             for name, inner in value.items()
-            if (child := form.at(name))
+            if (child := view.at(name))
         }
-    elif type(form) is ListView:
-        if form.atomic or not value or type(value) is not list:
+    elif form == LIST:
+        if view.keys is None or not value or type(value) is not list:
             return MEMBER
-        elements = form.elements(value)
-        repeated = _repeated(elements)
+        named = elements(view, value)
+        repeated = _repeated(named)
         tree = {
-            element: MEMBER if element in repeated else every(form.item, inner)
-            for element, inner in zip(elements, value, strict=True)
+            element: MEMBER if element in repeated else every(view.item, inner)
+            for element, inner in zip(named, value, strict=True)
         }
     else:
         return MEMBER
@@ -107,32 +195,31 @@ def every(view: SchemaView, value: Value) -> Tree:
     return tree
 
 
-def _repeated(elements: list[str]) -> set[str]:
-    if len(set(elements)) == len(elements):
+def _repeated(named: list[str]) -> set[str]:
+    if len(set(named)) == len(named):
         return set()
-    return {element for element, count in Counter(elements).items() if count > 1}
+    return {element for element, count in Counter(named).items() if count > 1}
 
 
-def with_declared_parents(view: SchemaView | None, tree: Tree) -> Tree:
+def with_declared_parents(view: Type | None, tree: Tree) -> Tree:
     """A set, and the declared fields that have members below them.
 
     What an apply names without owning it, such as `spec`, counts where sets are compared to find what to remove.
     """
     made: Tree = {}
-    fields = view.fields if view is not None else None
-    items = view.items if view is not None else None
+    has_fields, has_items = view is not None and view.is_map, view is not None and view.is_list
     for element, below in tree.items():
         if element == SELF or (len(below) == 1 and SELF in below):
             made[element] = below
             continue
-        child: SchemaView | None = None
+        child: Type | None = None
         kind = element[:2]
-        if kind == "f:" and fields is not None:
-            child = fields.at(element[2:])
-        elif kind == "k:" and items is not None:
-            child = items.item
+        if view is not None and kind == "f:" and has_fields:
+            child = view.at(element[2:])
+        elif view is not None and kind == "k:" and has_items:
+            child = view.item
         filled = with_declared_parents(child, below)
-        if kind == "f:" and fields is not None and SELF not in filled and element[2:] in fields.declared:
+        if view is not None and kind == "f:" and has_fields and SELF not in filled and element[2:] in view.fields:
             filled[SELF] = NOTHING
         made[element] = filled
     return made
@@ -164,7 +251,7 @@ _Change = tuple[Tree, Tree, Tree]
 _MODIFIED: _Change = ({}, MEMBER, {})
 
 
-def compare(view: SchemaView, old: Value, new: Value) -> TypedComparison:
+def compare(view: Type, old: Value, new: Value) -> TypedComparison:
     """What was removed, modified and added from `old` to `new`, both of which fit the view."""
     change = _compare(view, old, new)
     return TypedComparison({}, {}, {}) if change is None else TypedComparison(*map(_without_root, change))
@@ -174,26 +261,26 @@ def _without_root(tree: Tree) -> Tree:
     return {element: below for element, below in tree.items() if element != SELF}
 
 
-def _compare(view: SchemaView, old: Value, new: Value) -> _Change | None:
+def _compare(view: Type, old: Value, new: Value) -> _Change | None:
     if equal(old, new):
         return None
     before, after = part(view, old), part(view, new)
-    change = _compare_as(after, old, new)
-    if before is after:
+    change = _compare_as(view, after, old, new)
+    if before == after:
         return change
     # A value that changed its type is both compared as what it was and as what it is.
-    return _both(_compare_as(before, old, new), change)
+    return _both(_compare_as(view, before, old, new), change)
 
 
-def _compare_as(form: object, old: Value, new: Value) -> _Change | None:
-    if type(form) is MapView:
+def _compare_as(view: Type, form: str, old: Value, new: Value) -> _Change | None:
+    if form == MAP:
         left, right = _non_empty(old, dict), _non_empty(new, dict)
-        if not form.atomic and (left or right):
-            return _compare_maps(form, left, right)
-    elif type(form) is ListView:
+        if not view.atomic and (left or right):
+            return _compare_maps(view, left, right)
+    elif form == LIST:
         left, right = _non_empty(old, list), _non_empty(new, list)
-        if not form.atomic and (left or right):
-            return _compare_lists(form, left, right)
+        if view.keys is not None and (left or right):
+            return _compare_lists(view, left, right)
     return None if equal(old, new) else _MODIFIED
 
 
@@ -201,7 +288,7 @@ def _non_empty(value: Value, kind: type) -> Value:
     return value if value and type(value) is kind else kind()
 
 
-def _compare_maps(view: MapView, old: dict[str, Value], new: dict[str, Value]) -> _Change | None:
+def _compare_maps(view: Type, old: dict[str, Value], new: dict[str, Value]) -> _Change | None:
     found: _Change = ({}, {}, {})
     for name, left in old.items():
         right = new.get(name, ABSENT)
@@ -218,7 +305,7 @@ def _compare_maps(view: MapView, old: dict[str, Value], new: dict[str, Value]) -
     return found if any(found) else None
 
 
-def _compare_lists(view: ListView, old: list[Value], new: list[Value]) -> _Change | None:
+def _compare_lists(view: Type, old: list[Value], new: list[Value]) -> _Change | None:
     found: _Change = ({}, {}, {})
     before, after = _by_element(view, old), _by_element(view, new)
     for element in before | after:
@@ -230,14 +317,14 @@ def _compare_lists(view: ListView, old: list[Value], new: list[Value]) -> _Chang
     return found if any(found) else None
 
 
-def _by_element(view: ListView, values: list[Value]) -> dict[str, list[Value]]:
+def _by_element(view: Type, values: list[Value]) -> dict[str, list[Value]]:
     found: dict[str, list[Value]] = {}
-    for element, value in zip(view.elements(values), values, strict=True):
+    for element, value in zip(elements(view, values), values, strict=True):
         found.setdefault(element, []).append(value)
     return found
 
 
-def _enter(found: _Change, element: str, view: SchemaView, old: Value, new: Value) -> None:
+def _enter(found: _Change, element: str, view: Type, old: Value, new: Value) -> None:
     removed, modified, added = found
     if new is ABSENT:
         removed[element] = every(view, old)
@@ -249,7 +336,7 @@ def _enter(found: _Change, element: str, view: SchemaView, old: Value, new: Valu
                 tree[element] = below
 
 
-def _enter_repeated(found: _Change, element: str, view: SchemaView, old: list[Value], new: list[Value]) -> None:
+def _enter_repeated(found: _Change, element: str, view: Type, old: list[Value], new: list[Value]) -> None:
     """Items of the same keys are one unit as long as there are several."""
     removed, modified, added = found
     if len(old) > 1 and len(new) > 1:
@@ -272,21 +359,21 @@ def _both(one: _Change | None, other: _Change | None) -> _Change | None:
     return removed, modified, added
 
 
-def remove(view: SchemaView, value: Value, fields: Tree) -> Value:
+def remove(view: Type, value: Value, fields: Tree) -> Value:
     """The value without the members of a set, which is not empty."""
     form = part(view, value)
-    if type(form) is MapView:
-        if form.atomic or not value or type(value) is not dict:
+    if form == MAP:
+        if view.atomic or not value or type(value) is not dict:
             return None
-        return _remove_fields(form, value, fields)
-    if type(form) is ListView:
-        if form.atomic or not value or type(value) is not list:
+        return _remove_fields(view, value, fields)
+    if form == LIST:
+        if view.keys is None or not value or type(value) is not list:
             return None
-        return _remove_items(form, value, fields)
+        return _remove_items(view, value, fields)
     return value
 
 
-def _remove_fields(view: MapView, value: dict[str, Value], fields: Tree) -> dict[str, Value] | None:
+def _remove_fields(view: Type, value: dict[str, Value], fields: Tree) -> dict[str, Value] | None:
     left: dict[str, Value] | None = None
     for element, below in fields.items():
         name = element[2:]
@@ -301,9 +388,9 @@ def _remove_fields(view: MapView, value: dict[str, Value], fields: Tree) -> dict
     return value if left is None else left or None
 
 
-def _remove_items(view: ListView, value: list[Value], fields: Tree) -> list[Value] | None:
+def _remove_items(view: Type, value: list[Value], fields: Tree) -> list[Value] | None:
     left: list[Value] = []
-    for element, item in zip(view.elements(value), value, strict=True):
+    for element, item in zip(elements(view, value), value, strict=True):
         below = fields.get(element)
         if below is None:
             left.append(item)
@@ -334,7 +421,7 @@ class UnfitError(Exception):
         super().__init__(lines[0] if len(lines) == 1 else "\n".join(["errors:", *(f"  {line}" for line in lines)]))
 
 
-def check(view: SchemaView, document: Value, *, duplicates: bool) -> None:
+def check(view: Type, document: Value, *, duplicates: bool) -> None:
     """Check a document.
 
     Args:
@@ -359,52 +446,53 @@ def unlike(document: dict[str, Value], other: dict[str, Value]) -> dict[str, Val
     return left
 
 
-def _check(view: SchemaView, value: Value, duplicates: bool) -> Problems | None:
+def _check(view: Type, value: Value, duplicates: bool) -> Problems | None:
     # What fits comes first.
-    if type(value) is dict and view.fields is not None:
-        return _check_map(view.fields, value, duplicates)
-    if type(value) is list and view.items is not None:
-        return _check_list(view.items, value, duplicates)
+    if type(value) is dict and view.is_map:
+        return _check_map(view, value, duplicates)
+    if type(value) is list and view.is_list:
+        return _check_list(view, value, duplicates)
     if value is None:
         return None
     form = part(view, value)
-    if type(form) is MapView or type(form) is ListView:
-        what = "map" if type(form) is MapView else "list"
-        return [TypedProblem("", f"expected {what}, got {json_text(value)}")]
-    return _check_scalar(form, value)  # type: ignore[arg-type]
+    if type(value) in FITTING.get(form, ()):
+        return None
+    wanted = {"numeric": "numeric (int or float)", "untyped": "any scalar"}.get(form, form or "any scalar")
+    return [TypedProblem("", f"expected {wanted}, got {json_text(value)}")]
 
 
-def _check_map(view: MapView, value: dict[str, Value], duplicates: bool) -> Problems | None:
+def _check_map(view: Type, value: dict[str, Value], duplicates: bool) -> Problems | None:
     found: Problems | None = None
-    declared, others = view.declared, view.others
+    parts, others = view.parts, view.others
     for name, inner in value.items():
-        child = declared.get(name, others)
+        child = parts.get(name, others)
         if child is None:
             # Kubernetes looks no further, in an order of its own.
             return [*(found or ()), TypedProblem("." + name, "field not declared in schema")]
-        if type(inner) in FITTING[child.scalar]:
+        if child.scalar is not None and type(inner) in FITTING[child.scalar]:
             continue
         if problems := _check(child, inner, duplicates):
             found = [*(found or ()), *_below("." + name, problems)]
     return found
 
 
-def _check_list(view: ListView, value: list[Value], duplicates: bool) -> Problems | None:
+def _check_list(view: Type, value: list[Value], duplicates: bool) -> Problems | None:
     found: Problems = []
     seen: set[str] = set()
-    texts = None if view.atomic else view.texts(value)
-    apart = view.atomic or (texts is not None and (duplicates or len(set(texts)) == len(texts)))
+    atomic = view.keys is None
+    texts = None if atomic else _texts(view, value)
+    apart = atomic or (texts is not None and (duplicates or len(set(texts)) == len(texts)))
     for index, inner in enumerate(value):
         if not apart:
             try:
-                identity = view.element(inner)
+                identity = element_of(view, inner)
             except ElementError as error:
                 return [*found, TypedProblem("", f"element {index}: {error}")]
             if identity in seen and not duplicates:
                 found.append(TypedProblem("", f"duplicate entries for key {described(identity, stored=False)}"))
             seen.add(identity)
         if problems := _check(view.item, inner, duplicates):
-            element = f"i:{index}" if view.atomic else view.element(inner)
+            element = f"i:{index}" if atomic else element_of(view, inner)
             found += _below(described(element, stored=False), problems)
     return found or None
 
@@ -413,10 +501,3 @@ def _below(prefix: str, problems: Problems) -> Problems:
     for problem in problems:
         problem.path = prefix + problem.path
     return problems
-
-
-def _check_scalar(form: Scalar | None, value: Value) -> Problems | None:
-    if type(value) in FITTING[form]:
-        return None
-    wanted = "numeric (int or float)" if form == "numeric" else "any scalar" if form in ("untyped", None) else form
-    return [TypedProblem("", f"expected {wanted}, got {json_text(value)}")]

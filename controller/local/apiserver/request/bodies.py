@@ -13,8 +13,8 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request import protobuf
 from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.schema import DocumentDecodeError
-from trainwright.controller.local.apiserver.schema.published import models_by_kind
+from trainwright.controller.local.types.go_json import DocumentDecodeError
+from trainwright.controller.local.types.model import models_by_kind
 from trainwright.controller.local.values import json_text, read_json
 
 _MERGE = "tag:yaml.org,2002:merge"

@@ -7,15 +7,9 @@ Everything is pure: nothing waits, reads files or keeps state but what was compi
 """
 
 from trainwright.controller.local.apiserver.schema.crd import Schema, compile_schema, unknown_field
-from trainwright.controller.local.apiserver.schema.errors import (
-    DocumentDecodeError,
-    SchemaError,
-)
 
 __all__ = [
-    "DocumentDecodeError",
     "Schema",
-    "SchemaError",
     "compile_schema",
     "unknown_field",
 ]

@@ -10,19 +10,11 @@ from typing import Any
 
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
-from trainwright.controller.local.apiserver.schema.errors import (
-    BLOCKING,
-    NOWHERE,
-    SchemaProblem,
-    Step,
-    duplicate,
-    invalid,
-    path_text,
-)
+from trainwright.controller.local.apiserver.schema.errors import BLOCKING, NOWHERE, SchemaProblem, duplicate, invalid
 from trainwright.controller.local.apiserver.schema.metadata import coerce, compile_walk, decode_metadata
 from trainwright.controller.local.apiserver.schema.metadata import validate as validate_embedded
 from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, Correlation, compile_rules, is_excused
-from trainwright.controller.local.values import copied, json_text
+from trainwright.controller.local.values import Step, copied, json_text, path_text
 
 Way = list[Step]
 """The way to a dropped field, backwards."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from trainwright.api.validation import DocumentError
-from trainwright.controller.local.values import json_text, quoted, shown
+from trainwright.controller.local.values import Step, join, json_text, path_text, quoted, shown
 
 REQUIRED: Final = "FieldValueRequired"
 DUPLICATE: Final = "FieldValueDuplicate"
@@ -40,14 +40,6 @@ _TITLES: Final = {
     INTERNAL: "Internal error",
 }
 _WITHOUT_VALUE: Final = frozenset({REQUIRED, FORBIDDEN, TOO_LONG, INTERNAL})
-
-
-class DocumentDecodeError(ValueError):
-    """A document cannot be read as an object of its kind; the text is that of the decoder."""
-
-
-class SchemaError(ValueError):
-    """A schema cannot be compiled."""
 
 
 class _Omitted:
@@ -118,10 +110,6 @@ def not_found(field: str, value: Any, detail: str = "") -> DocumentError:
     return error(NOT_FOUND, field, value, detail)
 
 
-Step = str | int
-"""The name of a field or the index of an item."""
-
-
 class SchemaProblem:
     """One thing that is wrong with a value."""
 
@@ -158,17 +146,6 @@ class SchemaProblem:
         detail = self.say if isinstance(self.say, str) else self.say(name)
         field = join(base, name) if not self.nowhere else base
         return error(self.reason, field or NOWHERE, self.value, detail)
-
-
-def path_text(steps: Iterable[Step]) -> str:
-    """A path of names and indexes as one text."""
-    made = "".join(f"[{step}]" if type(step) is int else f".{step}" for step in steps)
-    return made.removeprefix(".")
-
-
-def join(base: str, name: str) -> str:
-    """The path of a part."""
-    return f"{base}.{name}" if base and name else base or name
 
 
 Check = Callable[[Any], list[SchemaProblem] | None]

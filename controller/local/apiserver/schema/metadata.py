@@ -8,20 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from trainwright.api.validation import DocumentError, names
-from trainwright.controller.local.apiserver.schema.errors import (
-    DocumentDecodeError,
-    forbidden,
-    invalid,
-    join,
-    required,
-    too_long,
-)
-from trainwright.controller.local.apiserver.schema.published.kinds import published_structs, struct_of
-from trainwright.controller.local.gowriting import rewrite
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required, too_long
+from trainwright.controller.local.types.go_json import DocumentDecodeError, decode, normalize
+from trainwright.controller.local.types.model import OBJECT_META, builtin
+from trainwright.controller.local.values import join
 
 Document = dict[str, Any]
 
-_MODEL = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ANNOTATIONS_LIMIT = 256 * 1024
 _MANAGER_LIMIT = 128
 _ZERO_YEAR = "0001-"
@@ -45,11 +38,11 @@ def decode_metadata(value: Any) -> tuple[Document, list[str]]:
         return {}, []
     # The server writes metadata to JSON before it reads the struct, which sorts what it finds first.
     value = _sorted(value)
-    dropped = published_structs().decode(_MODEL, value)
+    dropped = decode(builtin(OBJECT_META), value)
     for name in ("creationTimestamp", "deletionTimestamp"):
         if value.get(name, "").startswith(_ZERO_YEAR):
             del value[name]
-    rewrite(value, struct_of(_MODEL))
+    normalize(value, OBJECT_META)
     return value, dropped
 
 

@@ -24,12 +24,10 @@ from trainwright.controller.local.apiserver.schema.errors import (
     NOWHERE,
     OMITTED,
     REQUIRED,
-    Step,
     error,
     invalid,
-    join,
 )
-from trainwright.controller.local.values import equal
+from trainwright.controller.local.values import Step, equal, join
 
 Schema = Mapping[str, Any]
 

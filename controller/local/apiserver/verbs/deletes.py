@@ -26,12 +26,11 @@ from trainwright.controller.local.apiserver.request.info import (
     whole_number,
     write_options,
 )
-from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported
-from trainwright.controller.local.apiserver.schema.published import models_by_kind
-from trainwright.controller.local.apiserver.schema.published.kinds import published_structs
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
+from trainwright.controller.local.types.go_json import DocumentDecodeError, decode
+from trainwright.controller.local.types.model import builtin, models_by_kind
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 
@@ -238,7 +237,7 @@ def _as_options(document: Any) -> Document:
     if kind != "DeleteOptions":
         raise errors.bad_request(f"{kind} in version {version} is not DeleteOptions")
     try:
-        published_structs().decode(models_by_kind()["v1", kind], document)
+        decode(builtin(models_by_kind()["v1", kind]), document)
     except DocumentDecodeError as error:
         raise errors.bad_request(str(error)) from error
     options: Document = document

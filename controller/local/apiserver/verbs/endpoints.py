@@ -16,15 +16,15 @@ from trainwright.controller.local.apiserver.merge.strategic import strategic_mer
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo, list_options, negotiate
 from trainwright.controller.local.apiserver.request.info import ServerResponse, WriteQuery, write_options
-from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.schema.errors import invalid_unshown
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
-from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.verbs import deletes, reads
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, shown
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, Transform, track
+from trainwright.controller.local.types.go_json import DocumentDecodeError
+from trainwright.controller.local.types.model import builtin
 from trainwright.controller.local.values import copied
 
 JSON_PATCH = "application/json-patch+json"
@@ -81,7 +81,7 @@ def _patched(call: RequestInfo, live: Document, media: str, options: WriteQuery)
         elif media == MERGE_PATCH:
             made = merge_patch(live, read_merge_patch(body))
         else:
-            made = strategic_merge_patch(live, read_strategic_patch(body), published_models(), call.resource.model)
+            made = strategic_merge_patch(live, read_strategic_patch(body), builtin(call.resource.model))
         if options.validation != "Ignore" and media != JSON_PATCH:
             strict = bodies.duplicate_keys(body)
         if not isinstance(made, dict):

@@ -29,7 +29,6 @@ from trainwright.controller.local.apiserver.request.info import (
     write_options,
 )
 from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
-from trainwright.controller.local.apiserver.schema.structs import is_time
 from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, track
 from trainwright.controller.local.podaccess import (
@@ -41,6 +40,7 @@ from trainwright.controller.local.podaccess import (
     LogSource,
     UnavailableError,
 )
+from trainwright.controller.local.types.go_json import is_time
 from trainwright.controller.runtime import TaskScope
 
 

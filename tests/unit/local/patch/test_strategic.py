@@ -11,6 +11,7 @@ import pytest
 
 from trainwright.controller.local.apiserver.merge.errors import PatchError
 from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
+from trainwright.controller.local.types.model import Types
 
 Document = dict[str, Any]
 
@@ -63,7 +64,7 @@ def named(text: str) -> list[Document]:
 def patched(document: Document, patch: Document) -> Document:
     inputs = copy.deepcopy((document, patch))
     try:
-        return strategic_merge_patch(document, patch, MODELS, "x.Thing")
+        return strategic_merge_patch(document, patch, Types(MODELS).named("x.Thing"))
     finally:
         assert (document, patch) == inputs
 
@@ -186,7 +187,7 @@ def test_errors(patch: Document, code: int) -> None:
     models["x.Thing"]["properties"]["nested"] = MODELS["x.Thing"]["properties"]["tags"]
     models["x.Thing"]["properties"]["labels"]["additionalProperties"] = models["x.Thing"]["properties"]["labels"]
     with pytest.raises(PatchError) as raised:
-        strategic_merge_patch(document, patch, models, "x.Thing")
+        strategic_merge_patch(document, patch, Types(models).named("x.Thing"))
     assert raised.value.code == code
     assert str(raised.value)
     assert raised.value.reason == {400: "BadRequest", 422: "Invalid", 500: ""}[code]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright.controller.local.apiserver.request.protobuf import ProtobufError, decode
-from trainwright.controller.local.apiserver.request.protobuf.tables import fields_of, message_of
+from trainwright.controller.local.types.model import EXTENSIONS, builtin
 
 
 def varint(value: int) -> bytes:
@@ -41,8 +41,8 @@ def body(api_version: str, kind: str, *entries: tuple[int, int | bytes | str]) -
     return b"k8s\0" + message((1, message((1, api_version), (2, kind))), (2, message(*entries)), (3, ""), (4, ""))
 
 
-def number_of(kind: str, name: str) -> int:
-    return next(number for number, field in fields_of(kind).items() if field.name == name)
+def number_of(model: str, name: str) -> int:
+    return next(number for number, field in builtin(model).wire.items() if field.name == name)
 
 
 METADATA = message((1, "a"), (2, ""), (3, "n"), (8, b""), (11, message((1, "l"), (2, "1"))), (14, "example.com/f"))
@@ -101,12 +101,9 @@ def test_json_inside() -> None:
 
 def schema(*entries: tuple[int, int | bytes | str]) -> dict[str, Any]:
     """What is made of the schema of a CRD's version."""
-    crd, version = message_of("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "CustomResourceDefinitionVersion"
-    assert crd is not None
-    package = crd.rpartition(".")[0]
-    spec = number_of(crd, "spec")
-    versions = number_of(f"{package}.CustomResourceDefinitionSpec", "versions")
-    own = number_of(f"{package}.{version}", "schema")
+    spec = number_of(f"{EXTENSIONS}.CustomResourceDefinition", "spec")
+    versions = number_of(f"{EXTENSIONS}.CustomResourceDefinitionSpec", "versions")
+    own = number_of(f"{EXTENSIONS}.CustomResourceDefinitionVersion", "schema")
     inner = message((versions, message((own, message((1, message(*entries)))))))
     document = decode(body("apiextensions.k8s.io/v1", "CustomResourceDefinition", (spec, inner)))
     found: dict[str, Any] = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -114,7 +111,7 @@ def schema(*entries: tuple[int, int | bytes | str]) -> dict[str, Any]:
 
 
 def test_schemas_of_definitions() -> None:
-    props = "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    props = f"{EXTENSIONS}.JSONSchemaProps"
     text = message((5, "string"))
 
     def one(name: str, value: int | bytes | str) -> Any:
@@ -128,8 +125,7 @@ def test_schemas_of_definitions() -> None:
     assert one("dependencies", message((1, "d"), (2, message((2, "x"))))) == {"d": ["x"]}
     assert one("x-kubernetes-int-or-string", 1) is True
     number = number_of(props, "maximum")
-    package, inner = props.rpartition(".")[0], varint(number << 3 | 1) + struct.pack("<d", 1.5)
-    assert fields_of(f"{package}.JSONSchemaProps")[number].type == "double"
+    inner = varint(number << 3 | 1) + struct.pack("<d", 1.5)
     assert one("not", inner) == {"maximum": 1.5}
 
 
@@ -151,9 +147,8 @@ def test_kinds() -> None:
 
 
 def test_packed_numbers_and_unknown_fields() -> None:
-    assert message_of("v1", "Pod") is not None
-    groups = number_of("k8s.io.api.core.v1.PodSecurityContext", "supplementalGroups")
-    context = number_of("k8s.io.api.core.v1.PodSpec", "securityContext")
+    groups = number_of("io.k8s.api.core.v1.PodSecurityContext", "supplementalGroups")
+    context = number_of("io.k8s.api.core.v1.PodSpec", "securityContext")
     for encoded in (message((groups, 1), (groups, 300)), message((groups, varint(1) + varint(300)), (999, "x"))):
         pod = decode(body("v1", "Pod", (2, message((context, encoded)))))
         assert pod["spec"]["securityContext"]["supplementalGroups"] == [1, 300]
@@ -186,7 +181,7 @@ def test_broken_bodies(data: bytes, said: str) -> None:
 
 def nested(levels: int) -> dict[str, Any]:
     """What is made of a schema that is nested so deep; tests/bench/documents.py measures it."""
-    props = "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    props = f"{EXTENSIONS}.JSONSchemaProps"
     inner = b""
     for _ in range(levels):
         inner = entry(number_of(props, "not"), inner)

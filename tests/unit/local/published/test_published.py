@@ -4,8 +4,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from trainwright.controller.local.apiserver.merge.view import Types
-from trainwright.controller.local.apiserver.schema.published import models_by_kind, published_models
+from trainwright.controller.local.types.model import Types, models_by_kind, published_models
 
 
 def references(value: Any) -> Iterable[str]:

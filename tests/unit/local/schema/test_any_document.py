@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.integration.local.shapes import FIELDS, definition, ruled_definition, ruled_spec, spec
-from trainwright.controller.local.apiserver.schema import DocumentDecodeError, Schema, compile_schema
+from trainwright.controller.local.apiserver.schema import Schema, compile_schema
+from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 
 def compiled(crd: dict[str, Any]) -> Schema:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.unit.local.schema.tables import decoded
-from trainwright.controller.local.apiserver.schema import DocumentDecodeError, compile_schema, unknown_field
+from trainwright.controller.local.apiserver.schema import compile_schema, unknown_field
+from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}

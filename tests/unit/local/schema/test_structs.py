@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.schema import DocumentDecodeError, SchemaError
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
-from trainwright.controller.local.apiserver.schema.structs import Structs
+from trainwright.controller.local.types.go_json import DocumentDecodeError
+from trainwright.controller.local.types.go_json import decode as read
+from trainwright.controller.local.types.model import Types
 
 CORE = "io.k8s.api.core.v1."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -54,12 +55,12 @@ MODELS = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"oneOf": [{"type": "integer"}, TEXT]},
     "io.k8s.apimachinery.pkg.runtime.RawExtension": {"type": "object"},
 }
-STRUCTS = Structs(MODELS)
+TYPES = Types(MODELS)
 
 
 def decode(document: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     document = copy.deepcopy(document)
-    return document, STRUCTS.decode(f"{CORE}Pod", document)
+    return document, read(TYPES.named(f"{CORE}Pod"), document)
 
 
 def test_unknown_fields_and_nulls_are_dropped() -> None:
@@ -119,11 +120,6 @@ def test_wrong_types(document: dict[str, Any], text: str) -> None:
 def test_the_first_error_of_the_document_is_told() -> None:
     with pytest.raises(DocumentDecodeError, match=r"spec\.hostNetwork"):
         decode({"unknown": 1, "spec": {"hostNetwork": 1, "containers": 1}})
-
-
-def test_an_unknown_model() -> None:
-    with pytest.raises(SchemaError, match="no model named a"):
-        STRUCTS.decode("a", {})
 
 
 def test_metadata_is_written_as_its_struct_is() -> None:

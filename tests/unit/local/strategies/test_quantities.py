@@ -3,12 +3,12 @@
 
 import pytest
 
-from trainwright.controller.local.gowriting.quantities import written
+from trainwright.controller.local.types.go_json import quantity_text
 
 
 @pytest.mark.parametrize("text", ["+1", "5.", "2E3", "1", "100m", "1500m", "1Ki", "9Gi", "1e3"])
 def test_kept(text: str) -> None:
-    assert written(text) == text
+    assert quantity_text(text) == text
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,10 @@ def test_kept(text: str) -> None:
     [("1000", "1k"), (".5", "500m"), ("0.1", "100m"), ("1024Ki", "1Mi"), ("1.5Gi", "1536Mi"), ("20e2", "2e3")],
 )
 def test_made_canonical(text: str, made: str) -> None:
-    assert written(text) == made
+    assert quantity_text(text) == made
 
 
 def test_numbers_and_nonsense() -> None:
-    assert written(1000) == "1k"
+    assert quantity_text(1000) == "1k"
     with pytest.raises(ValueError, match="is not a quantity"):
-        written("1 Gi")
+        quantity_text("1 Gi")

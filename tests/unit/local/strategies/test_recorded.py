@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from trainwright.controller.local.apiserver.kinds.built_in import ACTED_ON, built_in_kinds
-from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded
 from trainwright.controller.local.apiserver.views.cells import CELLS
 from trainwright.controller.local.apiserver.views.tables import table_format
+from trainwright.controller.local.types.model import published_models
 
 Document = dict[str, Any]
 

@@ -29,8 +29,8 @@ from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManag
 from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery, user_info
-from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 _VALIDATING = f"validatingadmissionpolicies.{GROUP}", f"validatingadmissionpolicybindings.{GROUP}"
 _MUTATING = f"mutatingadmissionpolicies.{GROUP}", f"mutatingadmissionpolicybindings.{GROUP}"

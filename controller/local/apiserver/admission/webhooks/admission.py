@@ -26,8 +26,8 @@ from trainwright.controller.local.apiserver.merge.errors import PatchError
 from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery
-from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.values import read_json
 
 log = logging.getLogger(__name__)

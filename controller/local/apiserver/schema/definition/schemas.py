@@ -16,18 +16,12 @@ from trainwright.api.validation.celtypes import misfit
 from trainwright.api.validation.patterns import PatternError, compiled
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
 from trainwright.controller.local.apiserver.schema.crd import compile_prune
-from trainwright.controller.local.apiserver.schema.errors import (
-    NOWHERE,
-    DocumentDecodeError,
-    forbidden,
-    invalid,
-    join,
-    not_supported,
-    required,
-)
+from trainwright.controller.local.apiserver.schema.errors import NOWHERE, forbidden, invalid, not_supported, required
 from trainwright.controller.local.apiserver.schema.metadata import coerce, compile_walk
 from trainwright.controller.local.apiserver.schema.metadata import validate as validate_embedded
 from trainwright.controller.local.apiserver.schema.rules import FieldPathError, compile_rules, resolve, uses_old
+from trainwright.controller.local.types.go_json import DocumentDecodeError
+from trainwright.controller.local.values import join
 
 Schema = Mapping[str, Any]
 _Level = Literal["root", "item", "field"]

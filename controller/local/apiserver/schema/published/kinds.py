@@ -6,13 +6,9 @@
 
 import functools
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 import msgspec
-
-from trainwright.controller.local.apiserver.schema.published import published_models
-from trainwright.controller.local.apiserver.schema.structs import Structs
 
 LABELS = "labels"
 NOTHING = msgspec.Raw(b"null")
@@ -105,11 +101,6 @@ class RecordedKind(msgspec.Struct, omit_defaults=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def struct(self) -> str:
-        """The Go type, as the table of `gowriting` names it: `core/v1.Pod`."""
-        return struct_of(self.model)
-
-    @property
     def list_kind(self) -> str:
         """The kind of lists."""
         return f"{self.kind}List"
@@ -145,15 +136,3 @@ def recorded() -> _File:
 def recorded_kinds() -> Mapping[tuple[str, str], RecordedKind]:
     """By apiVersion and kind."""
     return {(one.api_version, one.kind): one for one in recorded().kinds}
-
-
-def struct_of(model: str) -> str:
-    """The Go type of a model: `core/v1.Pod` of `io.k8s.api.core.v1.Pod`."""
-    package, version, kind = model.split(".")[-3:]
-    return f"{package}/{version}.{kind}"
-
-
-@cache
-def published_structs() -> Structs:
-    """Shared, since they are compiled as they are used."""
-    return Structs(published_models())

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.schema.published import models_by_kind
 from trainwright.controller.local.apiserver.views.openapi.operations import paths_of
 from trainwright.controller.local.apiserver.views.openapi.schemas import custom_model_name, custom_models, reachable
+from trainwright.controller.local.types.model import models_by_kind
 
 Document = dict[str, Any]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.schema.published import Schema, published_models
 from trainwright.controller.local.apiserver.views.openapi.operations import PREFIX
+from trainwright.controller.local.types.model import Schema, published_models
 
 Document = dict[str, Any]
 

@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects in protobuf, read into what their JSON would be.
+"""Request bodies in protobuf, which clients on controller-runtime send for built-in kinds.
 
-https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
+`decode` turns one into the document that its JSON would be. Answers are always JSON, which such clients accept.
+
+https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding and
+https://protobuf.dev/programming-guides/encoding/
 """
 
 import base64
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from trainwright.api.times import format_micro_time, format_time
-from trainwright.controller.local.apiserver.request.protobuf.tables import ProtobufField, fields_of, message_of
-from trainwright.controller.local.apiserver.request.protobuf.wire import (
-    BYTES,
-    FIXED64,
-    VARINT,
-    ProtobufError,
-    Value,
-    double,
-    entries,
-    signed,
-    varint,
+from trainwright.controller.local.types.model import (
+    EXTENSIONS,
+    INT_OR_STRING,
+    META,
+    QUANTITY,
+    RAW_EXTENSION,
+    SCHEMA_OR_BOOL,
+    Type,
+    WireField,
+    builtin,
+    models_by_kind,
 )
 
 Document = dict[str, Any]
@@ -31,10 +35,76 @@ MAGIC = b"k8s\0"
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _DEEPEST = 100
 """Levels of messages. Only schemas of CRDs nest without end; kube-apiserver allows more than anybody writes."""
-_WIRE = {"string": BYTES, "bytes": BYTES, "bool": VARINT, "int32": VARINT, "int64": VARINT, "double": FIXED64}
-_META = "k8s.io.apimachinery.pkg.apis.meta.v1"
-_EXTENSIONS = "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+Value = int | bytes
+"""A number for varints; bytes for the rest."""
+
+
+class ProtobufError(ValueError):
+    """A body is not what it should be: 400, BadRequest."""
+
+    code = 400
+    reason = "BadRequest"
+
+
+def entries(data: bytes) -> Iterator[tuple[int, int, Value]]:
+    """The entries of a message: field number, wire type, value.
+
+    Raises:
+        ProtobufError: the message is malformed.
+    """
+    position, end = 0, len(data)
+    while position < end:
+        key, position = varint(data, position)
+        number, wire = key >> 3, key & 7
+        if not 0 < number < 1 << 29:
+            raise ProtobufError(f"proto: illegal tag {number} (wire type {wire})")
+        value: Value
+        if wire == VARINT:
+            value, position = varint(data, position)
+        else:
+            size = {FIXED64: 8, FIXED32: 4}.get(wire)
+            if wire == BYTES:
+                size, position = varint(data, position)
+            if size is None:
+                raise ProtobufError(f"proto: illegal wireType {wire}")
+            if size > end - position:
+                raise ProtobufError("unexpected EOF")
+            value = data[position : position + size]
+            position += size
+        yield number, wire, value
+
+
+def varint(data: bytes, position: int) -> tuple[int, int]:
+    """A varint of at most 64 bits, and where it ends.
+
+    Raises:
+        ProtobufError: it does not end, or is longer.
+    """
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= len(data):
+            raise ProtobufError("unexpected EOF")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position
+    raise ProtobufError("proto: integer overflow")
+
+
+def signed(value: int, bits: int) -> int:
+    """A varint as an integer of so many bits."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def double(data: bytes) -> float:
+    """A double."""
+    (value,) = struct.unpack("<d", data)
+    return float(value)
 
 
 def decode(body: bytes, default: tuple[str, str] | None = None) -> Document:
@@ -53,10 +123,14 @@ def decode(body: bytes, default: tuple[str, str] | None = None) -> Document:
     raw, api_version, kind = _envelope(body[len(MAGIC) :])
     if default is not None:
         api_version, kind = api_version or default[0], kind or default[1]
-    message = message_of(api_version, kind)
-    if message is None:
-        raise ProtobufError(f'no kind "{kind}" is registered for version "{api_version}" in protobuf')
-    return {"apiVersion": api_version, "kind": kind, **_message(raw, message, _DEEPEST)}
+    # Options are kinds of every group.
+    models = models_by_kind()
+    model = models.get((api_version, kind)) or models.get(("v1", kind) if kind == "DeleteOptions" else ("", ""))
+    try:
+        fields = builtin(model or "").wire
+    except KeyError:
+        raise ProtobufError(f'no kind "{kind}" is registered for version "{api_version}" in protobuf') from None
+    return {"apiVersion": api_version, "kind": kind, **_message(raw, fields, _DEEPEST)}
 
 
 def _envelope(data: bytes) -> tuple[bytes, str, str]:
@@ -74,8 +148,7 @@ def _envelope(data: bytes) -> tuple[bytes, str, str]:
     return raw, texts[1], texts[2]
 
 
-def _message(data: bytes, message: str, depth: int) -> Document:
-    fields = fields_of(message)
+def _message(data: bytes, fields: Mapping[int, WireField], depth: int) -> Document:
     if not depth:
         raise ProtobufError(f"messages are nested more than {_DEEPEST} levels deep")
     made: Document = {}
@@ -84,30 +157,37 @@ def _message(data: bytes, message: str, depth: int) -> Document:
         # Fields of newer versions are left out, as everywhere in protobuf.
         if field is None:
             continue
-        if field.count == "map":
-            key, inner = _map_entry(_bytes(wire, value), field, depth)
+        if field.inline is not None:
+            made.update(_message(_bytes(wire, value), field.inline, depth - 1))
+        elif field.type.sort == "map" and field.type.others is not None:
+            key, inner = _map_entry(_bytes(wire, value), field.type.others, depth)
             made.setdefault(field.name, {})[key] = inner
-        elif field.count == "repeated":
-            made.setdefault(field.name, []).extend(_repeated(field, wire, value, depth))
+        elif field.type.sort == "list":
+            made.setdefault(field.name, []).extend(_repeated(field.type.item, wire, value, depth))
         else:
             _put(made, field, _value(field.type, wire, value, depth))
     return made
 
 
-def _put(made: Document, field: ProtobufField, value: Any) -> None:
-    if not field.name:
-        made.update(value)
-    elif value is None or (not value and not field.keeps_zero):
+def _put(made: Document, field: WireField, value: Any) -> None:
+    if value is None or (not value and not field.keeps_zero):
         # Fields that are no pointers are always sent; JSON leaves them out when they are zero.
         made.pop(field.name, None)
     else:
         made[field.name] = value
 
 
-def _repeated(field: ProtobufField, wire: int, value: Value, depth: int) -> list[Any]:
-    expected = _WIRE.get(field.type, BYTES)
+def _expected(kind: Type) -> int:
+    """The wire type of a value."""
+    if kind.sort == "number":
+        return FIXED64 if kind.kind == "number" else VARINT
+    return VARINT if kind.sort == "bool" else BYTES
+
+
+def _repeated(item: Type, wire: int, value: Value, depth: int) -> list[Any]:
+    expected = _expected(item)
     if wire != BYTES or expected == BYTES:
-        return [_value(field.type, wire, value, depth)]
+        return [_value(item, wire, value, depth)]
     # Packed numbers, which Kubernetes does not send and every decoder has to read.
     packed, found = _bytes(wire, value), []
     if expected == FIXED64:
@@ -117,37 +197,41 @@ def _repeated(field: ProtobufField, wire: int, value: Value, depth: int) -> list
     position = 0
     while position < len(packed):
         number, position = varint(packed, position)
-        found.append(_value(field.type, VARINT, number, depth))
+        found.append(_value(item, VARINT, number, depth))
     return found
 
 
-def _map_entry(data: bytes, field: ProtobufField, depth: int) -> tuple[str, Any]:
+def _map_entry(data: bytes, kind: Type, depth: int) -> tuple[str, Any]:
     key, found = "", None
     for number, wire, value in entries(data):
         if number == 1:
             key = _text(_bytes(wire, value))
         elif number == 2:
-            found = _value(field.type, wire, value, depth)
+            # A list in a map is a message with one field, such as `ExtraValue`.
+            is_list = kind.sort == "list"
+            found = _texts(_bytes(wire, value), 1) if is_list else _value(kind, wire, value, depth)
     if found is None:
-        found = "" if _WIRE.get(field.type) == BYTES else _value(field.type, BYTES, b"", depth)
+        found = (
+            [] if kind.sort == "list" else "" if kind.sort in ("string", "bytes") else _value(kind, BYTES, b"", depth)
+        )
     return key, found
 
 
-def _value(kind: str, wire: int, value: Value, depth: int) -> Any:
-    expected = _WIRE.get(kind, BYTES)
-    if wire != expected:
-        raise ProtobufError(f"proto: wrong wireType = {wire} for a field of type {kind.rpartition('.')[2]}")
+def _value(kind: Type, wire: int, value: Value, depth: int) -> Any:
+    sort = kind.sort
+    if wire != _expected(kind):
+        raise ProtobufError(f"proto: wrong wireType = {wire} for a field of type {kind.name.rpartition('.')[2]}")
     if isinstance(value, int):
-        return value != 0 if kind == "bool" else signed(value, 32 if kind == "int32" else 64)
-    match kind:
+        return value != 0 if sort == "bool" else signed(value, 32 if kind.schema.get("format") == "int32" else 64)
+    match sort:
         case "string":
             return _text(value)
         case "bytes":
             return base64.b64encode(value).decode()
-        case "double":
+        case "number":
             return double(value)
-    special = _SPECIAL.get(kind)
-    return _message(value, kind, depth - 1) if special is None else special(value, depth - 1)
+    special = _SPECIAL.get(kind.name)
+    return _message(value, kind.wire, depth - 1) if special is None else special(value, depth - 1)
 
 
 def _bytes(wire: int, value: Value) -> bytes:
@@ -220,7 +304,7 @@ def _json(data: bytes, _: int) -> Any:
 
 
 def _schema(data: bytes, depth: int) -> Document:
-    return _message(data, f"{_EXTENSIONS}.JSONSchemaProps", depth)
+    return _message(data, builtin(f"{EXTENSIONS}.JSONSchemaProps").wire, depth)
 
 
 def _schemas(data: bytes, number: int, depth: int) -> list[Document]:
@@ -247,17 +331,14 @@ def _texts(data: bytes, number: int) -> list[str]:
 
 
 _SPECIAL: Mapping[str, Callable[[bytes, int], Any]] = {
-    "k8s.io.apimachinery.pkg.api.resource.Quantity": _quantity,
-    "k8s.io.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
-    "k8s.io.apimachinery.pkg.runtime.RawExtension": _json,
-    f"{_META}.Time": _time,
-    f"{_META}.MicroTime": _micro_time,
-    f"{_META}.FieldsV1": _json,
-    f"{_EXTENSIONS}.JSON": _json,
-    f"{_EXTENSIONS}.JSONSchemaPropsOrArray": _schema_or_list,
-    f"{_EXTENSIONS}.JSONSchemaPropsOrBool": _schema_or_bool,
-    f"{_EXTENSIONS}.JSONSchemaPropsOrStringArray": _schema_or_texts,
-    "k8s.io.api.authentication.v1.ExtraValue": lambda data, _: _texts(data, 1),
-    "k8s.io.api.authorization.v1.ExtraValue": lambda data, _: _texts(data, 1),
-    "k8s.io.api.certificates.v1.ExtraValue": lambda data, _: _texts(data, 1),
+    QUANTITY: _quantity,
+    INT_OR_STRING: _int_or_string,
+    RAW_EXTENSION: _json,
+    f"{META}.Time": _time,
+    f"{META}.MicroTime": _micro_time,
+    f"{META}.FieldsV1": _json,
+    f"{EXTENSIONS}.JSON": _json,
+    f"{EXTENSIONS}.JSONSchemaPropsOrArray": _schema_or_list,
+    SCHEMA_OR_BOOL: _schema_or_bool,
+    f"{EXTENSIONS}.JSONSchemaPropsOrStringArray": _schema_or_texts,
 }

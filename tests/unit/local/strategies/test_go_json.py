@@ -9,15 +9,15 @@ import pytest
 from trainwright.controller.local.apiserver.kinds.built_in import built_in_kinds
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.gowriting import rewrite
+from trainwright.controller.local.types.go_json import normalize
 
 Document = dict[str, Any]
 ALL = built_in_kinds(for_others=True)
 
 
-def rewritten(document: Document, struct: str = "core/v1.Pod") -> Document:
+def rewritten(document: Document, model: str = "io.k8s.api.core.v1.Pod") -> Document:
     made = copy.deepcopy(document)
-    rewrite(made, struct)
+    normalize(made, model)
     return made
 
 
@@ -29,10 +29,10 @@ def spec(**fields: Any) -> Document:
 @pytest.mark.parametrize("built_in", ALL, ids=lambda one: f"{one.api_version} {one.kind}")
 def test_each_kind_has_a_struct(built_in: Resource) -> None:
     assert isinstance(built_in.strategy, BuiltInStrategy)
-    once = rewritten({"metadata": {"name": "a", "labels": {}}, "fromTomorrow": []}, built_in.strategy.struct)
+    once = rewritten({"metadata": {"name": "a", "labels": {}}, "fromTomorrow": []}, built_in.model)
     assert once["metadata"] == {"name": "a"}
     assert once["fromTomorrow"] == []
-    assert rewritten(once, built_in.strategy.struct) == once
+    assert rewritten(once, built_in.model) == once
 
 
 def test_what_go_always_writes() -> None:
@@ -70,11 +70,13 @@ def test_quantities_and_times_are_canonical() -> None:
         "limits": {"cpu": "1", "memory": "1024", "odd": "x"}
     }
     lease = {"metadata": {"creationTimestamp": "2026-01-01T01:00:00+01:00"}}
-    assert rewritten(lease, "coordination/v1.Lease")["metadata"] == {"creationTimestamp": "2026-01-01T00:00:00Z"}
+    assert rewritten(lease, "io.k8s.api.coordination.v1.Lease")["metadata"] == {
+        "creationTimestamp": "2026-01-01T00:00:00Z"
+    }
 
 
 def test_times_and_quantities_without_a_value_are_written() -> None:
-    job = rewritten({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, "batch/v1.Job")
+    job = rewritten({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, "io.k8s.api.batch.v1.Job")
     assert job["status"]["conditions"][0]["lastTransitionTime"] is None
     source = {"resourceFieldRef": {"resource": "limits.cpu"}}
     [variable] = spec(containers=[{"name": "a", "env": [{"name": "b", "valueFrom": source}]}])["containers"][0]["env"]
