@@ -23,6 +23,7 @@ from trainwright.controller.local.apiserver.admission.chain import Admission, Ch
 from trainwright.controller.local.apiserver.admission.pod_security import PodSecurity
 from trainwright.controller.local.apiserver.admission.policies import Policies
 from trainwright.controller.local.apiserver.admission.webhooks import ServiceAddresses, WebhookAdmission, WebhookCaller
+from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
 from trainwright.controller.local.apiserver.authorization.authorizer import AllowAuthenticated, Authorizer
 from trainwright.controller.local.apiserver.authorization.rbac import Escalation, RBACAuthorizer
 from trainwright.controller.local.apiserver.http.pages import GROUP as METRICS
@@ -177,13 +178,14 @@ async def assembled(
     serve_built_in(registry, for_others=for_others, rbac=rbac)
     definitions = Definitions(store, registry, now=now)
     caller = WebhookCaller(ServiceAddresses(store))
+    conversions = Conversions(caller)
     tokens = AccountTokens(store, signing_key, now=now)
     authenticator = TokenAuthenticator(token, tokens.check)
     plugins = Plugins(store, service_accounts=service_accounts)
     roles = RBACAuthorizer(store)
     authorizer: Authorizer = roles if rbac else AllowAuthenticated()
     escalation: tuple[Admission, ...] = (Escalation(roles),) if rbac else ()
-    policies, webhooks = Policies(store, registry), WebhookAdmission(store, registry, caller)
+    policies, webhooks = Policies(store, registry), WebhookAdmission(store, registry, caller, conversions)
     server = APIServer(
         store,
         registry,
@@ -197,6 +199,7 @@ async def assembled(
             OpenAPIPages(registry),
             IssuerPages(signing_key, tokens.issuer, address),
         ),
+        conversions=conversions,
         authorizer=authorizer,
         requests=requests,
         now=now,
@@ -208,7 +211,7 @@ async def assembled(
     attaches = PodExecs(store, _no_execs, server.admission, attach=True)
     server.register_handler("", "pods", "attach", attaches.connect)
     server.register_handler("", "pods", "portforward", PodPortForwards(store, _no_ports, server.admission).connect)
-    evictions = Evictions(server.writes, Deletes(store, Chain()), server.admission)
+    evictions = Evictions(server.writes, Deletes(store, Chain(), conversions), server.admission)
     server.register_handler("", "pods", "eviction", evictions.create)
     if snapshot is not None:
         store.begin_with(snapshot.objects)

@@ -11,6 +11,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.validation import names
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
+from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
 from trainwright.controller.local.apiserver.authorization.authorizer import (
     AllowAuthenticated,
     Attributes,
@@ -175,6 +176,7 @@ class APIServer:
         authenticator: tells who asks.
         admission: what stands before each write.
         pages: answer what is not about a resource, in this order.
+        conversions: of objects to other versions.
         authorizer: tells who may do what; by default everybody with credentials may do everything.
         requests: where all requests are logged.
         now: the time of day.
@@ -188,6 +190,7 @@ class APIServer:
         admission: Admission | None = None,
         pages: tuple[Page, ...] = (),
         *,
+        conversions: Conversions,
         authorizer: Authorizer | None = None,
         requests: RequestLog | None = None,
         now: Now = wall_clock,
@@ -200,9 +203,9 @@ class APIServer:
         self._requests = requests
         self._now = now
         self.admission = chain = admission or Chain()
-        self.reads = ResourceReads(store)
-        self.writes = ResourceWrites(store, chain)
-        self.deletes = Deletes(store, chain)
+        self.reads = ResourceReads(store, conversions)
+        self.writes = ResourceWrites(store, chain, conversions)
+        self.deletes = Deletes(store, chain, conversions)
         self._endpoints = Endpoints(self.reads, Watches(store, self.reads), self.writes, self.deletes)
         self.priority = PriorityAndFairness()
         self._special: dict[tuple[str, str, str], Handler] = {}

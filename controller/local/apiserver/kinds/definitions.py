@@ -15,6 +15,7 @@ import msgspec
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.apiserver.kinds.conversion import WebhookConversion
 from trainwright.controller.local.apiserver.kinds.custom import CLEANUP, CustomStrategy, set_terminating
 from trainwright.controller.local.apiserver.kinds.registry import (
     CUSTOM_VERBS,
@@ -285,6 +286,9 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
         changed or any(schema != schemas[0] for schema in schemas) or any(map(_has_initial_status, spec["versions"]))
     )
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
+    asked = (spec.get("conversion") or {}).get("webhook")
+    webhook = WebhookConversion(asked, names["kind"]) if asked is not None else None
+    converts = converts or webhook is not None
     made: list[Resource] = []
     for version in spec["versions"]:
         if not version.get("served"):
@@ -293,7 +297,12 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
         strategy = strategies[version["name"]]
         api_version = f"{group}/{version['name']}"
         conversion = _Conversion(
-            f"{group}/{storage}", names["kind"], strategies[storage], api_version=api_version, strategy=strategy
+            f"{group}/{storage}",
+            names["kind"],
+            strategies[storage],
+            api_version=api_version,
+            strategy=strategy,
+            webhook=webhook,
         )
         made.append(
             Resource(
@@ -318,6 +327,7 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
                 warning=_deprecation(group, names["kind"], version, spec["versions"]),
                 to_storage=conversion.to_storage if converts else None,
                 from_storage=conversion.from_storage if converts else None,
+                conversion=webhook,
             )
         )
     return made
@@ -348,27 +358,44 @@ def _strategy(version: Document) -> CustomStrategy:
 
 
 class _Conversion:
-    """Between a version and the stored one: what the other schema does not know goes, and reading fills in defaults."""
+    """Between a version and the stored one: what a schema does not know goes, and reading fills in defaults."""
 
     def __init__(
-        self, stored_as: str, kind: str, storage: CustomStrategy, *, api_version: str, strategy: CustomStrategy
+        self,
+        stored_as: str,
+        kind: str,
+        storage: CustomStrategy,
+        *,
+        api_version: str,
+        strategy: CustomStrategy,
+        webhook: WebhookConversion | None,
     ) -> None:
         self._stored_as = stored_as
         self._kind = kind
         self._storage = storage
         self._api_version = api_version
         self._strategy = strategy
+        self._webhook = webhook
 
     def to_storage(self, document: Document) -> Document:
         """The stored form of an object, which shares nothing that is changed."""
         if document["apiVersion"] == self._stored_as:
             return document
-        made = {**copy.deepcopy(document), "apiVersion": self._stored_as}
+        if self._webhook is not None:
+            made = self._webhook.converted(document, self._stored_as)
+        else:
+            made = {**copy.deepcopy(document), "apiVersion": self._stored_as}
         self._storage.drop_unknown(made)
         return made
 
     def from_storage(self, document: Document) -> Document:
-        """This version's form of a stored object, which is changed."""
+        """This version's form of a stored object, which may be changed."""
+        if self._webhook is not None:
+            if document["apiVersion"] != self._api_version:
+                document = self._webhook.converted(document, self._api_version)
+            self._strategy.drop_unknown(document)
+            self._strategy.default(document)
+            return document
         self._storage.drop_unknown(document)
         self._storage.default(document)
         document["apiVersion"], document["kind"] = self._api_version, self._kind

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.kinds.conversion import WebhookConversion
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.schema import unknown_field
@@ -72,6 +73,8 @@ class Resource:
     """Makes the stored form of an object, where it differs in more than the version."""
     from_storage: Conversion | None = None
     """Makes this version's form of a stored object."""
+    conversion: WebhookConversion | None = None
+    """Of a custom resource whose versions a webhook converts: it is asked before either of them is called."""
 
     @property
     def api_version(self) -> str:

@@ -15,6 +15,7 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
 from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
 from trainwright.controller.local.apiserver.request import bodies, protobuf
@@ -56,9 +57,10 @@ class DeleteOptions:
 class Deletes:
     """Deletes objects of any kind."""
 
-    def __init__(self, store: ObjectStore, admission: Admission) -> None:
+    def __init__(self, store: ObjectStore, admission: Admission, conversions: Conversions) -> None:
         self._store = store
         self._admission = admission
+        self._conversions = conversions
 
     async def delete(self, call: RequestInfo, options: DeleteOptions) -> tuple[Document, bool]:
         """Delete one object. Returns its last state and whether it is gone. Raises StatusError."""
@@ -74,7 +76,7 @@ class Deletes:
 
     async def _delete(self, call: RequestInfo, options: DeleteOptions, existing: StoredObject) -> tuple[Document, bool]:
         strategy, served = call.resource.strategy, call.resource
-        document = served.named(existing.document())
+        document = await self._conversions.served(served, existing.document())
         meta = document["metadata"]
         check_preconditions(call, options, meta)
         strategy.before_delete(document)
@@ -82,7 +84,7 @@ class Deletes:
         if grace.pending:
             await self._store.committed()
             return document, False
-        before = served.named(existing.document())
+        before = await self._conversions.served(served, existing.document())
         await self._admission.mutate(call, "DELETE", None, before, options.as_write)
         await self._admission.validate(call, "DELETE", None, before, options.as_write)
         self._set_policy(call, options, meta)
@@ -93,14 +95,15 @@ class Deletes:
         if options.dry_run:
             await self._store.committed()
             return document, not stays
+        marked = await self._conversions.stored(served, document)
         if (grace.graceful or waits) and document != before:
-            existing = self._store.write(served.stored_in, call.key, served.stored(document), existing)
+            existing = self._store.write(served.stored_in, call.key, marked, existing)
         if not stays:
             # Nothing is awaited between the mark, which watchers see first, and the removal: the client may go at any
             # moment, and nothing else would remove what is only marked.
             existing = self._store.delete(served.stored_in, existing)
         await self._store.committed()
-        return served.named(existing.document()), not stays
+        return await self._conversions.served(served, existing.document()), not stays
 
     def _grace(self, call: RequestInfo, options: DeleteOptions, document: Document) -> "_Grace":
         """Mark a graceful deletion in the metadata, and say what it means."""

@@ -9,6 +9,7 @@ import yaml
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import (
@@ -93,8 +94,9 @@ FUTURE_SECONDS = 3.0
 class ResourceReads:
     """Reads objects of any kind."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, conversions: Conversions) -> None:
         self._store = store
+        self.conversions = conversions
 
     async def get(self, call: RequestInfo) -> ServerResponse:
         """One object. Raises StatusError."""
@@ -107,6 +109,7 @@ class ResourceReads:
         await self._store.committed(one.version if one else None)
         if one is None:
             raise call.not_found()
+        await self.conversions.prepare(call.resource, [one])
         if wanted.form == "object" and not wanted.yaml:
             return ServerResponse(body=object_bytes(call.resource, one))
         return shown(call, call.resource.named(one.document()), wanted)
@@ -159,23 +162,16 @@ class ResourceReads:
         self, call: RequestInfo, options: ListOptions, selection: ObjectSelection
     ) -> tuple[Sequence[StoredObject], int, str, int | None]:
         """The objects of a list, its version, the token of the next page, and how many are left."""
-        version = self._store.version
-        after = ""
         try:
             asked = parsed_version(options.version)
         except InvalidVersionError as error:
             raise errors.bad_request(f"invalid resource version: {error}") from error
+        await self.reach(asked)
+        version, after = self._store.version, ""
         if options.page is not None:
-            version, after = (
-                (options.page.version, options.page.after)
-                if options.page.version > 0
-                else (version, options.page.after)
-            )
+            version, after = options.page.version if options.page.version > 0 else version, options.page.after
         elif options.match == "Exact" or (options.limit and asked and not options.match):
             version = asked
-        await self.reach(asked)
-        if not options.page and not (options.match == "Exact" or (options.limit and asked and not options.match)):
-            version = self._store.version
         try:
             collection = self._store.at(call.resource.stored_in, version)
         except Expired as error:
@@ -183,7 +179,7 @@ class ResourceReads:
         matches, single = selection.stored, "" if after else selection.single
         chosen: list[StoredObject] = []
         more = 0
-        for one in collection.listed(selection.namespace, after):
+        for one in await self.conversions.listed(call.resource, collection.listed(selection.namespace, after)):
             if single and one.name.name != single:
                 continue
             if options.limit and len(chosen) == options.limit:

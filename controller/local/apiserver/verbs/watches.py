@@ -95,22 +95,25 @@ class Watches:
             if initial:
                 try:
                     await self._reads.reach(version)
+                    await self._store.committed(start)
+                    await self._reads.conversions.prepare(call.resource, existing)
                 except errors.StatusError as error:
                     yield _error(error)
                     return
-                await self._store.committed(start)
                 for one in existing:
                     if (frame := frames.initial(one)) is not None:
                         yield frame
             if options.initial and options.bookmarks:
                 yield frames.bookmark(start, _LAST_INITIAL)
-            async for frame in self._changes(watch, frames, start, end, bookmarks=options.bookmarks):
+            async for frame in self._changes(call, watch, frames, start, end, bookmarks=options.bookmarks):
                 yield frame
+        except errors.StatusError as error:
+            yield _error(error)
         finally:
             self._store.unwatch(collection, watch)
 
     async def _changes(
-        self, watch: StoreWatch, frames: "_Frames", start: int, end: float, *, bookmarks: bool
+        self, call: RequestInfo, watch: StoreWatch, frames: "_Frames", start: int, end: float, *, bookmarks: bool
     ) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         marked = loop.time()
@@ -131,6 +134,9 @@ class Watches:
             if watch.ended and not changes:
                 return
             if changes:
+                if call.resource.conversion is not None:
+                    shown = [one for change in changes for one in (change.object, change.before) if one is not None]
+                    await self._reads.conversions.prepare(call.resource, shown)
                 for change in changes:
                     if (frame := frames.of(change)) is not None:
                         yield frame
@@ -164,9 +170,9 @@ class _Frames:
         if now:
             return self._frame("MODIFIED" if before else "ADDED", change.object)
         if before and change.before is not None:
-            document = change.before.document()
+            document = self._served.named(change.before.document())
             document["metadata"]["resourceVersion"] = str(change.version)
-            return self._framed("DELETED", self._served.named(document))
+            return self._framed("DELETED", document)
         return None
 
     def bookmark(self, version: int, metadata: Document | None = None) -> bytes:

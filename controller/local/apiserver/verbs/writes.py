@@ -11,6 +11,7 @@ from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
 from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.merge.errors import EntryError, InternalError
 from trainwright.controller.local.apiserver.merge.fieldmanager import check_entries, without_managed_fields
@@ -47,9 +48,10 @@ It is called again where the object changed meanwhile, so its results share noth
 class ResourceWrites:
     """Writes objects of any kind."""
 
-    def __init__(self, store: ObjectStore, admission: Admission) -> None:
+    def __init__(self, store: ObjectStore, admission: Admission, conversions: Conversions) -> None:
         self._store = store
         self._admission = admission
+        self._conversions = conversions
 
     async def create(self, call: RequestInfo, document: Document, options: WriteQuery) -> Document:
         """Create an object from a body with defaults. Returns it as stored. Raises StatusError."""
@@ -102,10 +104,10 @@ class ResourceWrites:
         if options.dry_run:
             if self._store.get(collection, key) is not None:
                 raise Changed
-            return served.named(served.stored(document))
-        one = self._store.write(collection, key, served.stored(document), None)
+            return await self._conversions.served(served, await self._conversions.stored(served, document))
+        one = self._store.write(collection, key, await self._conversions.stored(served, document), None)
         await self._store.committed()
-        return served.named(one.document())
+        return await self._conversions.served(served, one.document())
 
     async def update(
         self, call: RequestInfo, transform: Transform, options: WriteQuery, *, create: bool
@@ -123,9 +125,11 @@ class ResourceWrites:
             existing = self._store.get(collection, call.key)
             if existing is None and not create:
                 raise call.not_found()
-            live = call.resource.named(existing.document()) if existing is not None else None
+            served, live = self._conversions.served, None
+            if existing is not None:
+                live = await served(call.resource, existing.document())
             try:
-                new = await transform(call.resource.named(existing.document()) if existing is not None else None)
+                new = await transform(None if existing is None else await served(call.resource, existing.document()))
                 new = await self._mutated(call, new, live, options)
                 if existing is None or live is None:
                     return await self._create(call, new, options), True
@@ -181,15 +185,16 @@ class ResourceWrites:
                 self._store.delete(served.stored_in, existing)
                 await self._store.committed()
             return new
-        if new == live and (not served.custom or served.stored(new) == existing.document()):
+        stored = await self._conversions.stored(served, new)
+        if new == live and (not served.custom or stored == existing.document()):
             # What is stored of a custom resource may still have the form of an older schema.
             await self._store.committed()
             return live
         if options.dry_run:
-            return served.named(served.stored(new))
-        one = self._store.write(served.stored_in, call.key, served.stored(new), existing)
+            return await self._conversions.served(served, stored)
+        one = self._store.write(served.stored_in, call.key, stored, existing)
         await self._store.committed()
-        return served.named(one.document())
+        return await self._conversions.served(served, one.document())
 
     def _check_version(self, call: RequestInfo, meta: Document, old: Document) -> None:
         try:

@@ -12,6 +12,7 @@ from trainwright.api.objects import Document
 from trainwright.api.surroundings import new_uid
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.webhooks.calling import Caller, CallError
+from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.webhooks.matching import (
     CONFIGURATIONS,
     GROUP,
@@ -50,7 +51,10 @@ class _Known(NamedTuple):
 class WebhookAdmission:
     """Asks the webhooks that are registered in the store."""
 
-    def __init__(self, store: ObjectStore, registry: ResourceRegistry, caller: Caller) -> None:
+    def __init__(
+        self, store: ObjectStore, registry: ResourceRegistry, caller: Caller, conversions: Conversions
+    ) -> None:
+        self._conversions = conversions
         self._store = store
         self._registry = registry
         self._caller = caller
@@ -151,15 +155,16 @@ class WebhookAdmission:
                 f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation'
             )
         try:
-            shown = new if has_own_object(call) else invocation.served.named(new)
+            own_object = has_own_object(call)
+            shown = new if own_object else await self._conversions.served(invocation.served, new)
             patched = json_patch(shown, base64.b64decode(response["patch"]))
         except (PatchError, ValueError) as error:
             cause = getattr(error, "cause", None) or str(error)
             raise errors.internal(str(cause)) from error
-        if has_own_object(call):
+        if own_object:
             own: Document = patched
             return own
-        made = call.resource.named(patched)
+        made = await self._conversions.served(call.resource, patched)
         try:
             call.resource.decode(made)
         except DocumentDecodeError as error:
@@ -182,7 +187,11 @@ class WebhookAdmission:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
             uid = new_uid()
-            review = _review(uid, invocation, call, operation, new, old, options)
+            shown = new
+            if new is not None and not has_own_object(call):
+                shown = await self._conversions.served(invocation.served, new)
+            before = old if old is None else await self._conversions.served(invocation.served, old)
+            review = _review(uid, invocation, call, operation, shown, before, options)
             try:
                 body = await self._caller.send(hook.document["clientConfig"], _encode(review), hook.seconds)
             except TimeoutError as error:
@@ -229,8 +238,8 @@ def _review(
         "requestResource": {"group": group, "version": call.resource.version, "resource": call.plural},
         "operation": operation,
         "userInfo": {"username": call.user.name, "groups": list(call.user.groups)},
-        "object": new if new is None or has_own_object(call) else served.named(new),
-        "oldObject": served.named(old) if old is not None else None,
+        "object": new,
+        "oldObject": old,
         "dryRun": options.dry_run,
         "options": options.document(_OPTIONS[operation]) if operation in _OPTIONS else None,
     }

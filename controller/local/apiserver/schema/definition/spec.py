@@ -246,16 +246,25 @@ def deprecation_errors(version: Document, path: str) -> Iterator[DocumentError]:
 
 
 def conversion_errors(conversion: Document | None) -> Iterator[DocumentError]:
-    """The errors of the conversion. Webhooks are valid for the server; this one has none to call."""
-    strategy = (conversion or {}).get("strategy", "")
+    """The errors of the conversion."""
     if conversion is None:
         return
+    strategy, webhook = conversion.get("strategy", ""), conversion.get("webhook")
+    field = "spec.conversion.webhook"
     if not strategy:
         yield required("spec.conversion.strategy")
     elif strategy not in ("None", "Webhook"):
         yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+    elif strategy == "None" and webhook is not None:
+        yield forbidden(field, "should not be set when strategy is not set to Webhook")
     elif strategy == "Webhook":
-        yield forbidden("spec.conversion.strategy", "conversion webhooks are not supported by this server, use None")
+        client = (webhook or {}).get("clientConfig") or {}
+        if not client:
+            yield required(f"{field}.clientConfig", "required when strategy is set to Webhook")
+        elif (client.get("url") is None) == (client.get("service") is None):
+            yield required(f"{field}.clientConfig", "exactly one of url or service is required")
+        if not (webhook or {}).get("conversionReviewVersions"):
+            yield required(f"{field}.conversionReviewVersions", "must specify one of v1, v1beta1")
 
 
 def column_errors(columns: Any, path: str) -> Iterator[DocumentError]:
