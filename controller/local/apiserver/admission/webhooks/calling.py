@@ -122,7 +122,9 @@ class WebhookCaller:
                 return await here(parts.path, body)
         return await self._post(url, body, seconds, bundle=bundle, host=host)
 
-    async def _post(self, url: str, body: bytes, seconds: float, *, bundle: str | None, host: str | None) -> bytes:
+    async def _post(
+        self, url: str, body: bytes, seconds: float, *, bundle: str | None, host: str | None, again: bool = True
+    ) -> bytes:
         """`host` is the name that the certificate must have, if not that of the URL."""
         asked = f"{url}{'&' if '?' in url else '?'}timeout={seconds:g}s"
         try:
@@ -144,6 +146,11 @@ class WebhookCaller:
                     kind = answer.headers.get("Content-Type", "")
                     raise CallError(f"0-length response with status code: {answer.status} and content type: {kind}")
                 return content
+        except aiohttp.ServerDisconnectedError as error:
+            if again:
+                # As Go's client: an idle connection that the server has closed meanwhile says nothing about the server.
+                return await self._post(url, body, seconds, bundle=bundle, host=host, again=False)
+            raise CallError(f'Post "{asked}": EOF') from error
         except TimeoutError as error:
             raise CallError(f'Post "{asked}": context deadline exceeded') from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
