@@ -18,12 +18,13 @@ import yaml
 
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.apiserver.admission.builtin.plugins import Plugins
-from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
+from trainwright.controller.local.apiserver.admission.calling import ServiceAddresses, WebhookCaller
+from trainwright.controller.local.apiserver.admission.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.plugins import BuiltInPlugins
 from trainwright.controller.local.apiserver.admission.pod_security import PodSecurity
 from trainwright.controller.local.apiserver.admission.policies import Policies
-from trainwright.controller.local.apiserver.admission.webhooks import ServiceAddresses, WebhookAdmission, WebhookCaller
-from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.request import Chain, Plugin
+from trainwright.controller.local.apiserver.admission.webhooks import Webhooks
 from trainwright.controller.local.apiserver.authorization.authorizer import AllowAuthenticated, Authorizer
 from trainwright.controller.local.apiserver.authorization.rbac import Escalation, RBACAuthorizer
 from trainwright.controller.local.apiserver.http.pages import GROUP as METRICS
@@ -181,16 +182,21 @@ async def assembled(
     conversions = Conversions(caller)
     tokens = AccountTokens(store, signing_key, now=now)
     authenticator = TokenAuthenticator(token, tokens.check)
-    plugins = Plugins(store, service_accounts=service_accounts)
+    plugins = BuiltInPlugins(store, service_accounts=service_accounts)
     roles = RBACAuthorizer(store)
     authorizer: Authorizer = roles if rbac else AllowAuthenticated()
-    escalation: tuple[Admission, ...] = (Escalation(roles),) if rbac else ()
-    policies, webhooks = Policies(store, registry), WebhookAdmission(store, registry, caller, conversions)
+    escalation: tuple[Plugin, ...] = (Escalation(roles).check,) if rbac else ()
+    policies, webhooks = Policies(store, registry), Webhooks(store, registry, caller, conversions)
+    admission = Chain(
+        (*escalation, plugins.mutate, policies.mutate, webhooks.mutate),
+        (plugins.validate, PodSecurity(store).validate, policies.validate, webhooks.validate),
+        again=plugins.mutate,
+    )
     server = APIServer(
         store,
         registry,
         authenticator,
-        Chain(*escalation, plugins, PodSecurity(store), policies, webhooks, again=plugins),
+        admission,
         pages=(
             health,
             version,
@@ -204,7 +210,7 @@ async def assembled(
         requests=requests,
         now=now,
     )
-    serve_identity(server, tokens, authenticator, authorizer, plugins)
+    serve_identity(server, tokens, authenticator, authorizer, Chain((plugins.mutate,)))
     server.register_handler("", "pods", "binding", Bindings(server.writes, server.admission).create)
     server.register_handler("", "pods", "log", PodLogs(store, _no_logs).get)
     server.register_handler("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)

@@ -4,7 +4,7 @@
 import logging
 from collections.abc import Mapping
 
-from trainwright.controller.local.apiserver.admission.webhooks.calling import Answerer, CallError
+from trainwright.controller.local.apiserver.admission.calling import Answerer, CallError
 from trainwright.controller.runtime import AdmissionHandler, MalformedReview, read_review, write_review
 
 log = logging.getLogger(__name__)

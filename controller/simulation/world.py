@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import entered
-from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError
+from trainwright.controller.local.apiserver.admission.calling import CallError
 from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.apiserver.identity.tokens import SigningKey

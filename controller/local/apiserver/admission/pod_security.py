@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from trainwright.api.objects import Document, dig, labels_of, name_of, spec_of
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
-from trainwright.controller.local.apiserver.request.info import WriteQuery
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
+from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.schema.errors import invalid
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
@@ -103,7 +103,7 @@ def _wrong(mode: str, value: str, why: str) -> DocumentError:
 
 
 class PodSecurity:
-    """An `Admission`, which changes nothing.
+    """Holds pods to the levels of their namespaces; `validate` is a plugin of the admission chain.
 
     Args:
         store: of namespaces and pods.
@@ -112,19 +112,10 @@ class PodSecurity:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    async def mutate(
-        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
-    ) -> Document | None:
-        """See Admission."""
-        del call, operation, old, options
-        return new
-
-    async def validate(
-        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
-    ) -> None:
-        """See Admission. Raises StatusError for a pod that violates what is enforced, and for wrong labels."""
-        del options
-        if new is None or operation not in ("CREATE", "UPDATE") or call.subresource:
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Raises StatusError for a pod that violates what is enforced, and for wrong labels."""
+        call, new, old = request.call, request.new, request.old
+        if new is None or request.operation not in ("CREATE", "UPDATE") or call.subresource:
             return
         kind = (call.group, call.plural)
         if kind == ("", "namespaces"):

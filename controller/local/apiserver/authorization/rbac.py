@@ -15,6 +15,7 @@ from typing import NamedTuple
 from trainwright.api.objects import Document
 from trainwright.api.selectors import LabelMatcher, label_selector_of
 from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.authorization.authorizer import (
     EVERYTHING,
     MASTERS,
@@ -23,8 +24,8 @@ from trainwright.controller.local.apiserver.authorization.authorizer import (
     UserRules,
 )
 from trainwright.controller.local.apiserver.errors import StatusError, forbidden, not_found
-from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
-from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, User, WriteQuery
+from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, User
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.values import quoted
 
@@ -268,27 +269,20 @@ _COLLECTED = ("ownerReferences", "finalizers", "managedFields")
 
 
 class Escalation:
-    """An `Admission`: it changes nothing, and refuses what its author may not give."""
+    """Refuses roles and bindings that give more than their author has; `check` is a plugin of the admission chain."""
 
     def __init__(self, authorizer: RBACAuthorizer) -> None:
         self._authorizer = authorizer
 
-    async def mutate(
-        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
-    ) -> Document | None:
-        """See Admission. Before any other part of the chain, as in kube-apiserver."""
-        del operation, options
-        if call.group == GROUP and new is not None and MASTERS not in call.user.groups and not _only_collects(new, old):
-            if call.plural in _ROLES:
-                self._check_role(call, new, old)
-            elif call.plural in _BINDINGS:
-                self._check_binding(call, new)
-        return new
-
-    async def validate(
-        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
-    ) -> None:
-        """See Admission."""
+    async def check(self, request: AdmissionRequest) -> None:
+        """Before any other plugin, as in kube-apiserver. Raises StatusError."""
+        call, new, old = request.call, request.new, request.old
+        if call.group != GROUP or new is None or MASTERS in call.user.groups or _only_collects(new, old):
+            return
+        if call.plural in _ROLES:
+            self._check_role(call, new, old)
+        elif call.plural in _BINDINGS:
+            self._check_binding(call, new)
 
     def _check_role(self, call: RequestInfo, new: Document, old: Document | None) -> None:
         if self._may(call, "escalate", call.plural, call.name):

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.validation import names
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
-from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.request import Chain
 from trainwright.controller.local.apiserver.authorization.authorizer import (
     AllowAuthenticated,
     Attributes,
@@ -187,7 +187,7 @@ class APIServer:
         store: ObjectStore,
         registry: ResourceRegistry,
         authenticator: Authenticator,
-        admission: Admission | None = None,
+        admission: Chain | None = None,
         pages: tuple[Page, ...] = (),
         *,
         conversions: Conversions,

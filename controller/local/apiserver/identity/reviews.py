@@ -11,7 +11,7 @@ from trainwright.api import times
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.authorization.authorizer import Attributes, Authorizer
 from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.identity.tokens import AccountTokens, InvalidTokenError, TokenAuthenticator
@@ -191,7 +191,7 @@ class TokenRequests:
         admission: refuses requests in namespaces that do not exist.
     """
 
-    def __init__(self, store: ObjectStore, tokens: AccountTokens, admission: Admission) -> None:
+    def __init__(self, store: ObjectStore, tokens: AccountTokens, admission: Chain) -> None:
         self._store = store
         self._tokens = tokens
         self._admission = admission
@@ -207,7 +207,7 @@ class TokenRequests:
         if spec.get("expirationSeconds") is None:
             spec["expirationSeconds"] = _DEFAULT_SECONDS
         request = track(call, None, request, options)
-        await self._admission.mutate(call, "CREATE", request, None, options)
+        await self._admission.mutate(AdmissionRequest(call, "CREATE", request, None, options))
         meta = metadata_of(request)
         set_namespace(meta, call.namespace)
         account = self._account(call, meta)
@@ -292,7 +292,7 @@ def serve_identity(
     tokens: AccountTokens,
     authenticator: TokenAuthenticator,
     authorizer: Authorizer,
-    admission: Admission,
+    admission: Chain,
 ) -> None:
     """Serve TokenRequests and all reviews.
 

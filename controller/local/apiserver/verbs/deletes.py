@@ -14,8 +14,8 @@ from typing import Any
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.chain import Admission
-from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
 from trainwright.controller.local.apiserver.request import bodies, protobuf
@@ -57,7 +57,7 @@ class DeleteOptions:
 class Deletes:
     """Deletes objects of any kind."""
 
-    def __init__(self, store: ObjectStore, admission: Admission, conversions: Conversions) -> None:
+    def __init__(self, store: ObjectStore, admission: Chain, conversions: Conversions) -> None:
         self._store = store
         self._admission = admission
         self._conversions = conversions
@@ -85,8 +85,9 @@ class Deletes:
             await self._store.committed()
             return document, False
         before = await self._conversions.served(served, existing.document())
-        await self._admission.mutate(call, "DELETE", None, before, options.as_write)
-        await self._admission.validate(call, "DELETE", None, before, options.as_write)
+        request = AdmissionRequest(call, "DELETE", None, before, options.as_write)
+        await self._admission.mutate(request)
+        await self._admission.validate(request)
         self._set_policy(call, options, meta)
         waits = bool(meta.get("finalizers")) or strategy.is_held(document)
         if not grace.graceful and waits:
@@ -308,7 +309,7 @@ class Evictions:
         admission: of evictions.
     """
 
-    def __init__(self, writes: ResourceWrites, deletes: Deletes, admission: Admission) -> None:
+    def __init__(self, writes: ResourceWrites, deletes: Deletes, admission: Chain) -> None:
         self._writes = writes
         self._deletes = deletes
         self._admission = admission
@@ -320,10 +321,12 @@ class Evictions:
         options = write_options(call.request, "CreateOptions")
         eviction = bodies.read_object(call, options.validation)
         metadata.set_namespace(metadata.metadata_of(eviction), call.namespace)
-        eviction = await self._admission.mutate(call, "CREATE", eviction, None, options) or eviction
+        request = AdmissionRequest(call, "CREATE", eviction, None, options)
+        await self._admission.mutate(request)
+        eviction = request.new or eviction
         if metadata.metadata_of(eviction).get("name") != call.name:
             raise errors.bad_request("name in URL does not match name in Eviction object")
-        await self._admission.validate(call, "CREATE", eviction, None, options)
+        await self._admission.validate(request)
         wanted = checked_options(eviction.get("deleteOptions") or {})
         pod = replace(call, subresource="")
         if options.dry_run or wanted.dry_run:

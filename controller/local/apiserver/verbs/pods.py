@@ -16,7 +16,7 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo
@@ -47,7 +47,7 @@ from trainwright.controller.runtime import TaskScope
 class Bindings:
     """Serves bindings."""
 
-    def __init__(self, writes: ResourceWrites, admission: Admission) -> None:
+    def __init__(self, writes: ResourceWrites, admission: Chain) -> None:
         self._writes = writes
         self._admission = admission
 
@@ -58,7 +58,9 @@ class Bindings:
         options = write_options(call.request, "CreateOptions")
         binding = {"kind": "Binding", "apiVersion": "v1", **bodies.read_plain(call, "Binding", "v1")}
         metadata.set_namespace(metadata.metadata_of(binding), call.namespace)
-        binding = await self._admission.mutate(call, "CREATE", binding, None, options) or binding
+        request = AdmissionRequest(call, "CREATE", binding, None, options)
+        await self._admission.mutate(request)
+        binding = request.new or binding
         target, meta = binding.get("target") or {}, metadata.metadata_of(binding)
         node = str(target.get("name") or "")
         if meta.get("name") != call.name:
@@ -71,7 +73,7 @@ class Bindings:
         if found:
             # The real server does not classify these.
             raise errors.plain_internal(str(found[0]) if len(found) == 1 else f"[{', '.join(map(str, found))}]")
-        await self._admission.validate(call, "CREATE", binding, None, options)
+        await self._admission.validate(request)
 
         def bind(live: Document) -> Document:
             uid = meta.get("uid")
@@ -226,7 +228,7 @@ class PodExecs:
         attach: serve `pods/attach`, whose requests have no command.
     """
 
-    def __init__(self, store: ObjectStore, source: ExecSource, admission: Admission, *, attach: bool = False) -> None:
+    def __init__(self, store: ObjectStore, source: ExecSource, admission: Chain, *, attach: bool = False) -> None:
         self._store = store
         self._source = source
         self._admission = admission
@@ -237,9 +239,11 @@ class PodExecs:
         if call.request.method not in ("GET", "POST"):
             raise errors.method_not_allowed()
         options = WriteQuery(manager="", dry_run=False, validation="")
-        wanted = await self._admission.mutate(call, "CONNECT", _options(call, attach=self._attach), None, options)
+        connection = AdmissionRequest(call, "CONNECT", _options(call, attach=self._attach), None, options)
+        await self._admission.mutate(connection)
+        await self._admission.validate(connection)
+        wanted = connection.new
         assert wanted is not None
-        await self._admission.validate(call, "CONNECT", wanted, None, options)
         request, runs = self._request(call, wanted)
         check_upgrade(call, PROTOCOLS)
         if not runs:

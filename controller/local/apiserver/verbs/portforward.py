@@ -15,7 +15,7 @@ from functools import partial
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerResponse, ServerWebSocket, Upgrade, WriteQuery
 from trainwright.controller.local.apiserver.store import ObjectStore
@@ -44,7 +44,7 @@ class PodPortForwards:
         admission: is asked about each request.
     """
 
-    def __init__(self, store: ObjectStore, source: PortSource, admission: Admission) -> None:
+    def __init__(self, store: ObjectStore, source: PortSource, admission: Chain) -> None:
         self._store = store
         self._source = source
         self._admission = admission
@@ -56,8 +56,10 @@ class PodPortForwards:
         ports = [int(one) for text in call.request.all("ports") for one in text.split(",") if one.isdecimal()]
         wanted: Document = {"kind": "PodPortForwardOptions", "apiVersion": "v1", **({"ports": ports} if ports else {})}
         options = WriteQuery(manager="", dry_run=False, validation="")
-        wanted = await self._admission.mutate(call, "CONNECT", wanted, None, options) or wanted
-        await self._admission.validate(call, "CONNECT", wanted, None, options)
+        connection = AdmissionRequest(call, "CONNECT", wanted, None, options)
+        await self._admission.mutate(connection)
+        await self._admission.validate(connection)
+        wanted = connection.new or wanted
         stored = self._store.get("pods", call.key)
         if stored is None:
             raise call.not_found()

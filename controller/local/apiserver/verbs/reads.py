@@ -9,7 +9,7 @@ import yaml
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import (

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.chain import Admission
-from trainwright.controller.local.apiserver.admission.webhooks.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.merge.errors import EntryError, InternalError
 from trainwright.controller.local.apiserver.merge.fieldmanager import check_entries, without_managed_fields
@@ -48,7 +48,7 @@ It is called again where the object changed meanwhile, so its results share noth
 class ResourceWrites:
     """Writes objects of any kind."""
 
-    def __init__(self, store: ObjectStore, admission: Admission, conversions: Conversions) -> None:
+    def __init__(self, store: ObjectStore, admission: Chain, conversions: Conversions) -> None:
         self._store = store
         self._admission = admission
         self._conversions = conversions
@@ -98,7 +98,7 @@ class ResourceWrites:
             raise errors.plain_internal("resourceVersion should not be set on objects to be created")
         _warn(call, document, None)
         call.name = name
-        await self._admission.validate(call, "CREATE", document, None, options)
+        await self._admission.validate(AdmissionRequest(call, "CREATE", document, None, options))
         key = ObjectName(call.namespace if served.namespaced else "", name)
         collection = served.stored_in
         if options.dry_run:
@@ -179,7 +179,7 @@ class ResourceWrites:
             raise _invalid(call, new, str(meta.get("name") or ""), found)
         _warn(call, new, live)
         new = without_new_times(live, new)
-        await self._admission.validate(call, "UPDATE", new, live, options)
+        await self._admission.validate(AdmissionRequest(call, "UPDATE", new, live, options))
         if _goes_now(new["metadata"], old) and not strategy.is_held(new):
             if not options.dry_run:
                 self._store.delete(served.stored_in, existing)
@@ -211,7 +211,9 @@ class ResourceWrites:
 
     async def _mutated(self, call: RequestInfo, new: Document, live: Document | None, options: WriteQuery) -> Document:
         before = meta_of(new).get("managedFields")
-        made = await self._admission.mutate(call, "CREATE" if live is None else "UPDATE", new, live, options)
+        request = AdmissionRequest(call, "CREATE" if live is None else "UPDATE", new, live, options)
+        await self._admission.mutate(request)
+        made = request.new
         assert made is not None
         meta = metadata.metadata_of(made)
         if made is not new:

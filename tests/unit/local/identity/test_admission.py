@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.local.identity.conftest import ACCOUNTS, PODS, Asker, Create, Document
-from trainwright.controller.local.apiserver.admission.builtin import plugins
+from trainwright.controller.local.apiserver.admission import plugins
 from trainwright.controller.local.cluster import api_server
 from trainwright.controller.runtime.testing.clock import ManualClock
 

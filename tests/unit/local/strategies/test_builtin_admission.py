@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugins that kube-apiserver runs by default."""
 
+import asyncio
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.assertions import does_not_raise
-from trainwright.controller.local.apiserver.admission import builtin as builtin_admission
-from trainwright.controller.local.apiserver.admission.builtin import Write
+from trainwright.controller.local.apiserver.admission.plugins import BuiltInPlugins
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.kinds.pods import PodStrategy
+from trainwright.controller.local.apiserver.request.info import WriteQuery
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
+from trainwright.controller.local.apiserver.store import ObjectName
 
 Document = dict[str, Any]
 
@@ -22,17 +26,52 @@ ACCOUNT = {"metadata": {"name": "default"}}
 
 
 class Objects:
-    """Stored objects by group, plural, namespace and name."""
+    """A store of objects by group, plural, namespace and name."""
 
     def __init__(self, *more: tuple[str, str, str, Document]) -> None:
         stored = (("", "namespaces", "", NAMESPACE), ("", "serviceaccounts", "n", ACCOUNT), *more)
-        self._stored = {(*key, document["metadata"]["name"]): document for *key, document in stored}
+        self._stored: dict[tuple[str, ObjectName], Document] = {}
+        for group, plural, namespace, document in stored:
+            collection = f"{plural}.{group}" if group else plural
+            self._stored[collection, ObjectName(namespace, document["metadata"]["name"])] = document
 
-    def get(self, group: str, plural: str, namespace: str, name: str) -> Document | None:
-        return self._stored.get((group, plural, namespace, name))
+    def get(self, collection: str, name: ObjectName) -> Any:
+        found = self._stored.get((collection, name))
+        return None if found is None else SimpleNamespace(document=lambda: found)
 
-    def listed(self, group: str, plural: str, namespace: str) -> list[Document]:
-        return [one for key, one in self._stored.items() if key[:3] == (group, plural, namespace)]
+    def collection(self, collection: str) -> Any:
+        def listed(namespace: str) -> list[Any]:
+            known = self._stored.items()
+            found = [one for (place, name), one in known if place == collection and name.namespace == namespace]
+            return [SimpleNamespace(document=lambda one=one: one) for one in found]
+
+        return SimpleNamespace(listed=listed)
+
+
+def request(
+    new: Document,
+    operation: Any = "CREATE",
+    plural: str = "pods",
+    *,
+    group: str = "",
+    namespace: str = "n",
+    subresource: str = "",
+    old: Document | None = None,
+) -> AdmissionRequest:
+    call: Any = SimpleNamespace(group=group, plural=plural, namespace=namespace, subresource=subresource, name="")
+    return AdmissionRequest(call, operation, new, old, WriteQuery(manager="", dry_run=False, validation=""))
+
+
+def mutated(one: AdmissionRequest, *objects: tuple[str, str, str, Document]) -> Document:
+    store: Any = Objects(*objects)
+    asyncio.run(BuiltInPlugins(store, service_accounts=True).mutate(one))
+    assert one.new is not None
+    return one.new
+
+
+def validate(one: AdmissionRequest, *objects: tuple[str, str, str, Document]) -> None:
+    store: Any = Objects(*objects)
+    asyncio.run(BuiltInPlugins(store, service_accounts=True).validate(one))
 
 
 def pod(**spec: Any) -> Document:
@@ -43,9 +82,10 @@ def pod(**spec: Any) -> Document:
 
 
 def admitted(document: Document, *objects: tuple[str, str, str, Document], plural: str = "pods") -> Document:
-    builtin_admission.mutate(document, Write("CREATE", "", plural, "n"), Objects(*objects))
-    builtin_admission.validate(document, Write("CREATE", "", plural, "n"), Objects(*objects))
-    return document
+    one = request(document, plural=plural)
+    made = mutated(one, *objects)
+    validate(one, *objects)
+    return made
 
 
 def refusal(document: Document, *objects: tuple[str, str, str, Document]) -> StatusError:
@@ -118,12 +158,12 @@ def test_nothing_is_created_in_an_ending_namespace() -> None:
             "field": "metadata.namespace",
         }
     ]
-    builtin_admission.mutate({}, Write("UPDATE", "", "configmaps", "n"), Objects(ending))
+    mutated(request({}, "UPDATE", "configmaps"), ending)
 
 
 def test_a_namespace_must_be_there() -> None:
     with pytest.raises(StatusError, match='namespaces "m" not found'):
-        builtin_admission.mutate({}, Write("CREATE", "", "configmaps", "m"), Objects())
+        mutated(request({}, plural="configmaps", namespace="m"))
 
 
 def priority_class(name: str, value: int, **fields: Any) -> tuple[str, str, str, Document]:
@@ -147,8 +187,7 @@ def test_priorities() -> None:
 
 def test_an_update_keeps_its_priority() -> None:
     old = admitted(pod())
-    new = pod()
-    builtin_admission.mutate(new, Write("UPDATE", "", "pods", "n", old=old), Objects())
+    new = mutated(request(pod(), "UPDATE", old=old))
     assert new["spec"]["priority"] == 0
     assert new["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
 
@@ -156,10 +195,14 @@ def test_an_update_keeps_its_priority() -> None:
 def test_one_priority_class_is_the_default() -> None:
     given = priority_class("a", 5, globalDefault=True)
     with pytest.raises(StatusError, match="PriorityClass a is already marked as default"):
-        builtin_admission.validate(
-            {"metadata": {"name": "b"}, "globalDefault": True},
-            Write("CREATE", "scheduling.k8s.io", "priorityclasses"),
-            Objects(given),
+        validate(
+            request(
+                {"metadata": {"name": "b"}, "globalDefault": True},
+                plural="priorityclasses",
+                group="scheduling.k8s.io",
+                namespace="",
+            ),
+            given,
         )
 
 
@@ -245,15 +288,15 @@ def test_claims_are_bound_in_updates_too() -> None:
     limits = bounds("PersistentVolumeClaim", max={"storage": "1Gi"}, min={"storage": "1Mi"})
     claim: Document = {"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "2Gi"}}}}
     for old in (None, {"metadata": {"name": "c"}}):
-        write = Write("CREATE" if old is None else "UPDATE", "", "persistentvolumeclaims", "n", old=old)
+        one = request(claim, "CREATE" if old is None else "UPDATE", "persistentvolumeclaims", old=old)
         with pytest.raises(StatusError) as error:
-            builtin_admission.validate(claim, write, Objects(limits))
+            validate(one, limits)
         assert error.value.message == (
             'persistentvolumeclaims "c" is forbidden: maximum storage usage per PersistentVolumeClaim is 1Gi, '
             "but request is 2Gi"
         )
-    leaving = Write("UPDATE", "", "persistentvolumeclaims", "n", old={"metadata": {"deletionTimestamp": "now"}})
-    builtin_admission.validate(claim, leaving, Objects(limits))
+    leaving = {"metadata": {"deletionTimestamp": "now"}}
+    validate(request(claim, "UPDATE", "persistentvolumeclaims", old=leaving), limits)
 
 
 def test_runtime_classes() -> None:
@@ -307,5 +350,5 @@ def test_a_pod_gets_the_zone_of_its_node() -> None:
 )
 def test_a_binding_brings_the_zone_to_its_pod(target: Document, labels: Document | None) -> None:
     binding: Document = {"metadata": {"name": "p"}, "target": target}
-    builtin_admission.mutate(binding, Write("CREATE", "", "pods", "n", "binding"), Objects(ZONED))
+    mutated(request(binding, subresource="binding"), ZONED)
     assert binding["metadata"].get("labels") == labels

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from trainwright.controller.local.apiserver.admission.webhooks import calling
-from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError, ServiceAddresses, WebhookCaller
+from trainwright.controller.local.apiserver.admission import calling
+from trainwright.controller.local.apiserver.admission.calling import CallError, ServiceAddresses, WebhookCaller
 from trainwright.controller.local.apiserver.store import ObjectStore
 
 PIECE = 700

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError, ServiceAddresses
+from trainwright.controller.local.apiserver.admission.calling import CallError, ServiceAddresses
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
 Document = dict[str, Any]

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.webhooks.calling import Caller, CallError
+from trainwright.controller.local.apiserver.admission.calling import Caller, CallError
 from trainwright.controller.local.apiserver.kinds.conversion import ConversionError
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request.info import encode

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks as a part of admission: the mutating ones in turn, the validating ones all at once.
+
+https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
+"""
+
+import asyncio
+import base64
+import logging
+from typing import NamedTuple
+
+import msgspec
+
+from trainwright.api.objects import Document
+from trainwright.api.surroundings import new_uid
+from trainwright.api.validation.cel import EvaluationError
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission.calling import Caller, CallError
+from trainwright.controller.local.apiserver.admission.conversion import Conversions
+from trainwright.controller.local.apiserver.admission.matching import (
+    GROUP,
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
+    MatchScope,
+    conditions_hold,
+    is_exempt,
+)
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
+from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
+from trainwright.controller.local.apiserver.merge.errors import PatchError
+from trainwright.controller.local.apiserver.merge.patch import json_patch
+from trainwright.controller.local.apiserver.store import ObjectStore
+from trainwright.controller.local.types.go_json import DocumentDecodeError
+from trainwright.controller.local.values import read_json
+
+log = logging.getLogger(__name__)
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+"""As Go writes maps: webhooks see the order of the keys of a ConfigMap."""
+_VERSIONS = ("v1", "v1beta1")
+
+
+class Hook:
+    """One webhook of a configuration."""
+
+    def __init__(self, document: Document, *, mutating: bool) -> None:
+        self.document = document
+        self.mutating = mutating
+        self.name: str = document["name"]
+        self.scope = MatchScope(document, document.get("rules") or ())
+
+    @property
+    def ignores_failures(self) -> bool:
+        """Whether a request passes if this webhook cannot be asked."""
+        return bool(self.document.get("failurePolicy") == "Ignore")
+
+    @property
+    def seconds(self) -> float:
+        """How long it may take to answer."""
+        return float(self.document.get("timeoutSeconds") or 10)
+
+    @property
+    def has_side_effects(self) -> bool:
+        """Whether it cannot be asked in a dry run."""
+        return self.document.get("sideEffects") not in ("None", "NoneOnDryRun")
+
+    @property
+    def is_asked_again(self) -> bool:
+        """Whether it is asked again after others changed the object."""
+        return bool(self.document.get("reinvocationPolicy") == "IfNeeded")
+
+
+class _Known(NamedTuple):
+    """The webhooks of a collection as of a version of it, all and by group and resource."""
+
+    version: int
+    hooks: tuple[Hook, ...]
+    by_resource: dict[tuple[str, str], tuple[Hook, ...]]
+
+
+class Webhooks:
+    """Asks the webhooks that are registered in the store; `mutate` and `validate` are plugins of the chain."""
+
+    def __init__(
+        self, store: ObjectStore, registry: ResourceRegistry, caller: Caller, conversions: Conversions
+    ) -> None:
+        self._conversions = conversions
+        self._store = store
+        self._registry = registry
+        self._caller = caller
+        self._hooks: dict[str, _Known] = {}
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        """Ask the mutating webhooks. Raises StatusError."""
+        asked: list[tuple[Hook, int]] = []
+        changes = 0
+        for hook in self._registered(request, MUTATING_WEBHOOKS):
+            if (served := await self._concerned(hook, request)) is not None:
+                changes += await self._change(hook, served, request)
+                asked.append((hook, changes))
+        for hook, seen in asked:
+            # Once more for those who want it, if another one changed the object after them.
+            if hook.is_asked_again and changes > seen and (served := await self._concerned(hook, request)) is not None:
+                await self._change(hook, served, request)
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Ask the validating webhooks. Raises StatusError."""
+        hooks = self._registered(request, VALIDATING_WEBHOOKS)
+        relevant = [(hook, served) for hook in hooks if (served := await self._concerned(hook, request)) is not None]
+        if not relevant:
+            return
+        answers = await asyncio.gather(*(self._asked(*one, request) for one in relevant), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+
+    # ------------------------------------------------------------------ who is asked
+
+    def _registered(self, request: AdmissionRequest, plural: str) -> tuple[Hook, ...]:
+        """The webhooks whose rules name the resource of a request: most are about one that none of them names."""
+        collection = f"{plural}.{GROUP}"
+        stored = self._store.collection(collection)
+        if not stored.by_name or is_exempt(request):
+            return ()
+        known = self._hooks.get(collection)
+        if known is None or known.version != stored.changed:
+            hooks = tuple(
+                Hook(document, mutating=plural == MUTATING_WEBHOOKS)
+                for one in stored.listed()
+                for document in one.document().get("webhooks") or ()
+            )
+            known = self._hooks[collection] = _Known(stored.changed, hooks, {})
+        resource = request.call.group, request.call.plural
+        if resource not in known.by_resource:
+            known.by_resource[resource] = tuple(hook for hook in known.hooks if hook.scope.names(*resource))
+        return known.by_resource[resource]
+
+    async def _concerned(self, hook: Hook, request: AdmissionRequest) -> Resource | None:
+        """In which version of the resource a webhook is asked; None if it is not. Raises StatusError."""
+        served = hook.scope.served(request, self._registry, self._store)
+        conditions = hook.document.get("matchConditions") or ()
+        if served is None or not conditions:
+            return served
+        try:
+            facts = {**await self._objects(served, request), "request": request.review(served)}
+            holds = conditions_hold(conditions, facts)
+        except EvaluationError as error:
+            if hook.ignores_failures:
+                return None
+            call = request.call
+            raise errors.forbidden(call.group, call.plural, call.name, str(error)) from error
+        return served if holds else None
+
+    async def _objects(self, served: Resource, request: AdmissionRequest) -> Document:
+        """The object and the old one in a version, for which a webhook may have to convert them. Raises StatusError."""
+        new, old = request.new, request.old
+        if new is not None and not request.has_own_object:
+            new = await self._conversions.served(served, new)
+        return {"object": new, "oldObject": None if old is None else await self._conversions.served(served, old)}
+
+    # ------------------------------------------------------------------ asking
+
+    async def _change(self, hook: Hook, served: Resource, request: AdmissionRequest) -> bool:
+        """Apply the patch of a mutating webhook. Returns whether it changed the object."""
+        response = await self._asked(hook, served, request)
+        if response is None or not response.get("patch"):
+            return False
+        if request.new is None:
+            raise errors.internal(
+                f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this '
+                "operation"
+            )
+        try:
+            shown = await self._objects(served, request)
+            made: Document = json_patch(shown["object"], base64.b64decode(response["patch"]))
+            if not request.has_own_object:
+                made = request.decoded(await self._conversions.served(request.call.resource, made))
+        except (PatchError, ValueError) as error:
+            raise errors.internal(str(getattr(error, "cause", None) or error)) from error
+        except DocumentDecodeError as error:
+            raise errors.internal(str(error)) from error
+        changed = made != request.new
+        if changed:
+            request.new = made
+        return changed
+
+    async def _asked(self, hook: Hook, served: Resource, request: AdmissionRequest) -> Document | None:
+        """The response that allows the request; None if the webhook failed and that is to be ignored."""
+        if request.options.dry_run and hook.has_side_effects:
+            raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        try:
+            uid = new_uid()
+            content = {"uid": uid, "options": None, **request.review(served), **await self._objects(served, request)}
+            version = _review_version(hook)
+            review = {"kind": "AdmissionReview", "apiVersion": version, "request": content}
+            try:
+                body = await self._caller.send(hook.document["clientConfig"], _encode(review), hook.seconds)
+            except TimeoutError as error:
+                raise CallError("context deadline exceeded") from error
+            except CallError as error:
+                raise CallError(f"failed to call webhook: {error}") from error
+            response = _response(body, uid, version, mutating=hook.mutating)
+        except CallError as error:
+            if hook.ignores_failures:
+                log.warning("webhook %s failed and is ignored: %s", hook.name, error)
+                return None
+            raise errors.internal(f'failed calling webhook "{hook.name}": {error}') from error
+        for text in response.get("warnings") or ():
+            request.call.warn(text)
+        if not response.get("allowed"):
+            raise _refusal(hook.name, response.get("status"))
+        return response
+
+
+def _review_version(hook: Hook) -> str:
+    """The first that the webhook takes and this server knows. Raises CallError."""
+    known = [name for name in hook.document.get("admissionReviewVersions") or () if name in _VERSIONS]
+    if not known:
+        raise CallError(
+            "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
+        )
+    return f"admission.k8s.io/{known[0]}"
+
+
+def _response(body: bytes, uid: str, version: str, *, mutating: bool) -> Document:
+    try:
+        review = read_json(body)
+    except ValueError as error:
+        raise CallError(
+            f"failed to call webhook: couldn't get version/kind; json parse error: {error}"
+            if body
+            else "failed to call webhook: 0-length response"
+        ) from error
+    if not isinstance(review, dict):
+        raise CallError("failed to call webhook: the answer is not an AdmissionReview")
+    response = review.get("response")
+    invalid = "received invalid webhook response: "
+    if not isinstance(response, dict):
+        raise CallError(f"{invalid}webhook response was absent")
+    if version.endswith("/v1"):
+        if response.get("uid") != uid:
+            raise CallError(f'{invalid}expected response.uid="{uid}", got "{response.get("uid") or ""}"')
+        given = (review.get("apiVersion"), review.get("kind"))
+        if given != (version, "AdmissionReview"):
+            raise CallError(
+                f"{invalid}expected webhook response of {version}, Kind=AdmissionReview, "
+                f"got {given[0]}, Kind={given[1]}"
+            )
+        _check_patch(response, invalid, mutating=mutating)
+    return response
+
+
+def _check_patch(response: Document, invalid: str, *, mutating: bool) -> None:
+    patch, kind = response.get("patch"), response.get("patchType")
+    if not mutating:
+        for field, value in (("patch", patch), ("patchType", kind)):
+            if value:
+                raise CallError(f"{invalid}validating webhook may not return response.{field}")
+        return
+    if patch and not kind:
+        raise CallError(f"{invalid}webhook returned response.patch but not response.patchType")
+    if kind and not patch:
+        raise CallError(f"{invalid}webhook returned response.patchType but not response.patch")
+
+
+def _refusal(name: str, result: Document | None) -> errors.StatusError:
+    result = result or {}
+    denied = f'admission webhook "{name}" denied the request'
+    code = int(result.get("code") or 0)
+    if result.get("message"):
+        message = f"{denied}: {result['message']}"
+    elif result.get("reason"):
+        message = f"{denied}: {result['reason']}"
+    else:
+        message = f"{denied} without explanation"
+    return errors.StatusError(max(code, 400), str(result.get("reason") or ""), message, result.get("details"))
