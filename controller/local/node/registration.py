@@ -44,7 +44,11 @@ class NodeRegistration:
         self._client = client
         self._name = name
         self._resources = resources
-        self._labels = _labels(name)
+        self._labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": platform.system().lower(),
+            "kubernetes.io/arch": _architecture(),
+        }
         self._version = version
         self._hostname = hostname or name
         self._now = now
@@ -77,41 +81,37 @@ class NodeRegistration:
     async def say_stopped(self) -> None:
         """Report that the node is going away. Raises KubernetesError."""
         ready = self._condition("Ready", "Unknown", "NodeStatusUnknown", "The local cluster has stopped.")
-        await self._client.patch(
-            NODE, self._name, "", {"status": {"conditions": [ready]}}, type="strategic", subresource="status"
-        )
+        await self._write_status({"conditions": [ready]})
+
+    async def _write_status(self, status: Document) -> None:
+        await self._client.patch(NODE, self._name, "", {"status": status}, type="strategic", subresource="status")
 
     async def _register(self) -> None:
-        document: Document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._name}}
-        document["metadata"]["labels"] = self._labels
+        metadata = {"name": self._name, "labels": self._labels}
         try:
-            stored = await self._client.create(document, kind=NODE)
+            stored = await self._client.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata}, kind=NODE)
         except AlreadyExists:
             patch = {"metadata": {"labels": self._labels}}
             stored = await self._client.patch(NODE, self._name, "", patch, type="strategic")
         self._uid = uid_of(stored)
-        await self._client.patch(
-            NODE, self._name, "", {"status": self._status()}, type="strategic", subresource="status"
-        )
+        await self._write_status(self._status())
 
     def _status(self) -> Document:
         capacity, allocatable = self._resources()
+        info = dict.fromkeys(("kubeProxyVersion", "machineID", "systemUUID", "bootID"), "")
+        info |= {
+            "architecture": _architecture(),
+            "operatingSystem": platform.system().lower(),
+            "kernelVersion": platform.release(),
+            "osImage": platform.platform(),
+            "kubeletVersion": self._version,
+            "containerRuntimeVersion": "local://processes",
+        }
         return {
             "capacity": dict(capacity),
             "allocatable": dict(allocatable),
             "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": self._hostname}],
-            "nodeInfo": {
-                "architecture": _architecture(),
-                "operatingSystem": platform.system().lower(),
-                "kernelVersion": platform.release(),
-                "osImage": platform.platform(),
-                "kubeletVersion": self._version,
-                "kubeProxyVersion": "",
-                "containerRuntimeVersion": "local://processes",
-                "machineID": "",
-                "systemUUID": "",
-                "bootID": "",
-            },
+            "nodeInfo": info,
             "conditions": [
                 self._condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "memory is not watched"),
                 self._condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "the disk is not watched"),
@@ -124,14 +124,8 @@ class NodeRegistration:
         moment = times.format_time(self._now())
         if self._since.get(kind, ("", ""))[0] != status:
             self._since[kind] = (status, moment)
-        return {
-            "type": kind,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": moment,
-            "lastTransitionTime": self._since[kind][1],
-        }
+        found = {"type": kind, "status": status, "reason": reason, "message": message}
+        return found | {"lastHeartbeatTime": moment, "lastTransitionTime": self._since[kind][1]}
 
     async def _renew(self) -> None:
         moment = times.format_micro_time(self._now())
@@ -147,11 +141,6 @@ class NodeRegistration:
                 "spec": spec,
             }
             await self._client.create(lease, kind=Lease.RESOURCE)
-
-
-def _labels(name: str) -> dict[str, str]:
-    system, architecture = platform.system().lower(), _architecture()
-    return {"kubernetes.io/hostname": name, "kubernetes.io/os": system, "kubernetes.io/arch": architecture}
 
 
 def _architecture() -> str:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPUs: found in a planted /proc tree and by a planted nvidia-smi, and given to pods."""
 
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,18 @@ Device Minor: \t 0
 
 
 @pytest.fixture(autouse=True)
-def _clusters_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "FOLDER", tmp_path / "locks")
+def _clusters_of_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    made, make = [], machine.MachineLocks
+
+    def locks() -> machine.MachineLocks:
+        made.append(make())
+        return made[-1]
+
+    monkeypatch.setattr(machine, "PREFIX", secrets.token_hex(8))
+    monkeypatch.setattr(machine, "MachineLocks", locks)
+    yield
+    for one in made:
+        one.close()
 
 
 def plant(folder: Path, text: str) -> str:

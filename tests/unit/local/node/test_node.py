@@ -2,7 +2,8 @@
 """The node between its events: what pods that come and go at odd moments leave behind."""
 
 import asyncio
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.api.objects import Key, key_of
-from trainwright.controller.local.node import machine as locks_module
+from trainwright.controller.local.node import machine, ports
 from trainwright.controller.local.node.node import POD, LocalNode
 from trainwright.controller.local.node.ports import free_port
 from trainwright.controller.local.node.settings import NodeSettings
@@ -65,11 +66,15 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-def node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalNode:
-    monkeypatch.setattr(locks_module, "FOLDER", tmp_path / "ports")
+def node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalNode]:
+    """Declared and not run; what it holds goes with the test."""
+    locks = machine.MachineLocks()
+    monkeypatch.setattr(machine, "PREFIX", secrets.token_hex(8))
+    monkeypatch.setattr(ports, "MachineLocks", lambda: locks)
     made = LocalNode(cluster, NodeSettings(name="n", folder=tmp_path / "state"), server="https://127.0.0.1:6443")
     made.declare(cluster)
-    return made
+    yield made
+    locks.close()
 
 
 @pytest.fixture

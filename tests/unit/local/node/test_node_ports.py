@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports: who holds them, who moves to another one, who waits."""
 
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import SimpleNamespace
+import secrets
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.unit.local.node.pods import Document, container, member, pod
-from trainwright.controller.local.node import machine as locks_module
+from trainwright.controller.local.node import machine
 from trainwright.controller.local.node import ports as ports_module
-from trainwright.controller.local.node.machine import own_folder
 from trainwright.controller.local.node.ports import (
     PortRewriter,
     Ports,
@@ -34,8 +31,8 @@ _MADE: list[Ports] = []
 
 
 @pytest.fixture(autouse=True)
-def _clusters_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(locks_module, "FOLDER", tmp_path / "ports")
+def _clusters_of_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(machine, "PREFIX", secrets.token_hex(8))
     yield
     while _MADE:
         _MADE.pop().close()
@@ -67,80 +64,16 @@ def test_what_can_be_rewritten(args: list[str], variables: dict[str, str], wante
     assert can_rewrite(one, 29500, [one]) is wanted
 
 
-def closed(folder: Path) -> None:
-    folder.mkdir(mode=0o700)
-
-
-def of_another_user(folder: Path) -> None:
-    folder.mkdir(mode=0o700)
-    _FOREIGN.add(folder)
-
-
-def open_to_all(folder: Path) -> None:
-    folder.mkdir()
-    folder.chmod(0o777)
-
-
-def linked(folder: Path) -> None:
-    target = folder.with_name("target")
-    target.mkdir(mode=0o700, exist_ok=True)
-    folder.symlink_to(target)
-
-
-_FOREIGN: set[Path] = set()
-
-
-@pytest.fixture
-def _foreign(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    lstat = Path.lstat
-
-    def of(path: Path) -> Any:
-        found = lstat(path)
-        owner = os.getuid() + (path in _FOREIGN)
-        return SimpleNamespace(st_mode=found.st_mode, st_uid=owner)
-
-    monkeypatch.setattr(Path, "lstat", of)
-    yield
-    _FOREIGN.clear()
-
-
-@pytest.mark.usefixtures("_foreign")
-@pytest.mark.parametrize("make", [of_another_user, open_to_all, linked, Path.touch])
-def test_a_folder_that_is_not_the_users_alone_holds_no_ports(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    make(first)
-    closed(second)
-    assert own_folder((first, second)) == second
-    with pytest.raises(OSError, match=r"first"):
-        own_folder((first,))
-
-
-def test_a_folder_that_is_missing_is_made_for_the_user_alone(tmp_path: Path) -> None:
-    made = own_folder((tmp_path / "deep" / "ports",))
-    assert made.stat().st_mode & 0o777 == 0o700
-
-
-@pytest.mark.usefixtures("_foreign")
-def test_another_user_does_not_keep_ports_from_a_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_machine_without_locks_still_gives_ports(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who has made all folders that are looked for."""
-    for name in ("FOLDER", "FALLBACK"):
-        of_another_user(tmp_path / name)
-        monkeypatch.setattr(locks_module, name, tmp_path / name)
+    monkeypatch.setattr(machine, "PREFIX", "x" * 200)  # longer than names of sockets are
     one = ports()
     assert one.admit(trainer(0, "mnist", MASTER_PORT="29500"), [])
     assert one.moved(trainer(0, "mnist")) == {}
-    assert caplog.text.count("are not kept apart from those of other clusters") == 1
+    assert caplog.text.count("is not kept apart from those of other clusters") == 1
     one.release(trainer(0, "mnist"))
     assert one.admit(trainer(0, "other", MASTER_PORT="29500"), [])
-
-
-def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "ports").mkdir(mode=0o700)
-    (tmp_path / "ports" / "29500").symlink_to(tmp_path / "made")
-    assert ports().admit(trainer(0, "mnist", MASTER_PORT="29500"), [])
-    assert not (tmp_path / "made").exists()
 
 
 def test_a_port_is_held_by_its_jobset_and_the_second_one_moves() -> None:

@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -91,7 +92,7 @@ def test_gpus_tell_what_they_do(tmp_path: Path) -> None:
 def test_the_devices_of_a_container_are_those_that_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "FOLDER", tmp_path / "locks")
+    monkeypatch.setattr(machine, "PREFIX", secrets.token_hex(8))
 
     def container(name: str, count: int) -> dict[str, object]:
         return {"name": name, "resources": {"limits": {"nvidia.com/gpu": str(count)}}}
@@ -103,3 +104,4 @@ def test_the_devices_of_a_container_are_those_that_it_was_given(
     gpus.variables(pod, first)
     assert gpus.devices_of(pod, first) == ("G1",)
     assert gpus.devices_of(pod, second) == ("G2", "G3")
+    gpus.close()

@@ -49,21 +49,32 @@ def _short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> PodWorker:
-    """The worker of a pod whose container waits for a ConfigMap."""
+def hosting(tmp_path: Path) -> Any:
+    """What the node offers; also what it is told, and how long the machine has slept."""
 
     async def plan(*_: Any) -> None:
         raise ConfigError("configmap not found")
 
-    hosting: Any = SimpleNamespace(
+    return SimpleNamespace(
         settings=NodeSettings(name="n", folder=tmp_path / "state"),
         sources=None,
         event=lambda *_: None,
         plan=plan,
         release=lambda _: None,
+        told=lambda: None,
+        slept=timedelta(0),
     )
+
+
+@pytest.fixture
+def worker(hosting: Any) -> PodWorker:
+    """The worker of a pod whose container waits for a ConfigMap."""
     one = pod(container(), volumes=[{"name": "v", "configMap": {"name": "c"}}])
-    return PodWorker(one, hosting, changed=lambda: None, now=wall_clock)
+
+    def changed() -> None:
+        hosting.told()
+
+    return PodWorker(one, hosting, changed=changed, now=lambda: wall_clock() + hosting.slept)
 
 
 async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> None:
@@ -84,7 +95,7 @@ async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> N
 
 @pytest.mark.parametrize("step", ["prepare", "stop", "temporary", "release"])
 async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
-    worker: PodWorker, monkeypatch: pytest.MonkeyPatch, step: str
+    worker: PodWorker, hosting: Any, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def fail(*_: Any) -> Any:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), "x" * 300)
@@ -94,7 +105,7 @@ async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
         worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
     elif step == "release":
         worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
-        monkeypatch.setattr(worker._hosting, "release", fail)
+        hosting.release = fail
     elif step == "stop":
         worker.end()
         monkeypatch.setattr(ContainerRunner, "stop", fail)
@@ -110,9 +121,7 @@ async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     assert document["containerStatuses"][0]["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
 
 
-async def test_what_a_pod_held_is_given_back_at_the_second_attempt(
-    worker: PodWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_pod_held_is_given_back_at_the_second_attempt(worker: PodWorker, hosting: Any) -> None:
     attempts: list[int] = []
 
     def release(_: Document) -> None:
@@ -120,7 +129,7 @@ async def test_what_a_pod_held_is_given_back_at_the_second_attempt(
         if len(attempts) == 1:
             raise KeyError("planned")
 
-    monkeypatch.setattr(worker._hosting, "release", release)
+    hosting.release = release
     worker.volumes = Files()  # type: ignore[assignment]
     worker.end()
     await worker.run()
@@ -128,14 +137,14 @@ async def test_what_a_pod_held_is_given_back_at_the_second_attempt(
     assert worker.done.is_set()
 
 
-async def test_the_end_is_told_whatever_fails_at_the_end(worker: PodWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_is_told_whatever_fails_at_the_end(worker: PodWorker, hosting: Any) -> None:
     told: list[str] = []
 
-    def fail() -> None:
+    def fail(_: Document) -> None:
         raise KeyError("planned")
 
-    monkeypatch.setattr(worker, "_changed", lambda: told.append("changed" if worker.done.is_set() else ""))
-    monkeypatch.setattr(worker, "_release", fail)
+    hosting.told = lambda: told.append("changed" if worker.done.is_set() else "")
+    hosting.release = fail
     worker.volumes = Files()  # type: ignore[assignment]
     worker.end()
     await worker.run()
@@ -151,7 +160,7 @@ async def test_a_pod_that_has_ended_is_not_stopped_by_the_node(worker: PodWorker
 
 
 async def test_files_are_renewed_and_a_deadline_counts_after_a_sleep_of_the_machine(
-    worker: PodWorker, monkeypatch: pytest.MonkeyPatch
+    worker: PodWorker, hosting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Timers stand still while it sleeps: the clocks are looked at again meanwhile."""
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
@@ -159,15 +168,13 @@ async def test_files_are_renewed_and_a_deadline_counts_after_a_sleep_of_the_mach
     files.renew_after = 3600.0
     worker.volumes = files  # type: ignore[assignment]
     worker.pod["spec"]["activeDeadlineSeconds"] = 3600
-    slept = timedelta(0)
-    monkeypatch.setattr(worker, "_now", lambda: wall_clock() + slept)
     monkeypatch.setattr(worker, "event", lambda *_: None)
     running = asyncio.create_task(worker.run())
     files.go_on.release()
     await eventually(lambda: files.shown, equals(1))
     files.renew_after = -1.0
     await eventually(lambda: files.writes, equals(2))
-    slept = timedelta(hours=8)
+    hosting.slept = timedelta(hours=8)
     await running
     assert worker.state.verdict == module.EXPIRED
 
@@ -197,7 +204,7 @@ async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "no space"), ValueError("a name")], ids=["disk", "defect"])
 def test_names_that_a_pod_does_not_learn_are_no_error_of_the_pod_that_came(
-    worker: PodWorker, error: Exception, caplog: pytest.LogCaptureFixture
+    worker: PodWorker, hosting: Any, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     written: list[Path] = []
 
@@ -206,7 +213,6 @@ def test_names_that_a_pod_does_not_learn_are_no_error_of_the_pod_that_came(
         if folder.name == "first":
             raise error
 
-    hosting: Any = worker._hosting
     hosting.write_hosts = write_hosts
     for name in ("first", "second"):
         runner: Any = SimpleNamespace(folders=SimpleNamespace(container=Path(name)))
