@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make pictures`: makes docs/images, with Graphviz and from a running dashboard in a headless Chromium.
 
-Each drawing names the text of docs/drawings that it was made from by its digest, so a test sees a text that was changed
+Each drawing names the text of docs/drawings that it was made from by its digest, which shows a text that was changed
 and not drawn. For the others it starts a local cluster of its own in a temporary folder, trains two small models there
 until their curves have a shape, and adds jobs that fail, complete, are stuck and are suspended. It takes two minutes,
 and ends what it started.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flux: shape, scripts and certificate. Numbers are those of scenarios.yaml."""
+"""Flux: shape, scripts and certificate."""
 
 import base64
 import re

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the framework plugins make of counts, resources and variables.
-
-Numbers in the ids are those of scenarios.yaml. What the recorded cases test already is not repeated.
+What the recorded cases test already is not repeated.
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gang scheduling: members, requests, queues and priorities. Numbers are those of scenarios.yaml."""
+"""Gang scheduling: members, requests, queues and priorities."""
 
 from typing import Any
 

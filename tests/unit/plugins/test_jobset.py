@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From template and TrainJob to the JobSet: what reaches which container, and what stays as the runtime has it.
-
-Numbers are those of scenarios.yaml.
-"""
+"""From template and TrainJob to the JobSet: what reaches which container, and what stays as the runtime has it."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI: nodes, slots, keys and host file. Numbers are those of scenarios.yaml."""
+"""MPI: nodes, slots, keys and host file."""
 
 import base64
 from typing import Any

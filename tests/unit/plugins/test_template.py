@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Template resolution, patches, initializers, gang scheduling and ports. Numbers are those of scenarios.yaml."""
+"""Template resolution, patches, initializers, gang scheduling and ports."""
 
 from typing import Any
 

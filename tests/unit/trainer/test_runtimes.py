@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TrainJob, its runtime and its snapshot. Numbers are those of tests/unit/plugins/scenarios.yaml."""
+"""A TrainJob, its runtime and its snapshot."""
 
 import re
 from datetime import UTC, datetime

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.unit.trainer.recovery.test_recovery_causes import pod
+from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import Document, Key, name_of, owner_reference
@@ -17,11 +18,14 @@ from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.runtime import Done, NotFound, Result, RetryAfter
+from trainwright.controller.trainer.assembly.parts import rights
+from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.job.pods import POD
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.recovery.attempts import Glance, KnownAttempts
 from trainwright.controller.trainer.recovery.recorder import LOST_SECONDS, RecoveryRecorder
 from trainwright.controller.trainer.recovery.verdict import Summary
+from trainwright.plugins.registry import Registry, built_in
 
 NOW = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
 KEY = Key("n", "j")
@@ -78,3 +82,15 @@ async def test_a_pod_has_its_grace_and_a_minute() -> None:
     result, client = await reconciled(GONE, [ending(1, DUE + timedelta(seconds=30))])
     assert isinstance(result, RetryAfter)
     assert client.get.await_count == client.delete.await_count == 0
+
+
+def test_rights_to_end_pods_come_with_the_gate_alone() -> None:
+    """Beside those of the gate `Explain`, which looks at nodes too."""
+
+    def granted(*, on: bool) -> set[tuple[str, str]]:
+        settings = settings_of(Configuration(feature_gates={"Recovery": on, "Explain": True}))
+        found = rights(settings, Registry.load(settings.plugins, built_in()), "kubeflow-system").on_jobs
+        return {(rule.resource, verb) for rule in found for verb in rule.verbs}
+
+    added = granted(on=True) - granted(on=False)
+    assert added == {("pods/status", "patch"), ("pods", "delete")}
