@@ -11,7 +11,7 @@ from tests.scenarios.sides import local_side
 SCENARIOS = model.load_all()
 OPEN = comparison.open_scenarios()
 DECLARED = comparison.declared()
-MOST_DECLARED = 11
+MOST_DECLARED = 10
 
 
 async def differences(scenario: model.Scenario) -> list[comparison.Difference]:

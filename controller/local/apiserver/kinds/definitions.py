@@ -21,6 +21,7 @@ from trainwright.controller.local.apiserver.kinds.registry import (
     CUSTOM_VERBS,
     Resource,
     ResourceRegistry,
+    ScalePaths,
     version_priority,
 )
 from trainwright.controller.local.apiserver.merge.fieldmanager import custom_resource_managers
@@ -293,7 +294,6 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
     for version in spec["versions"]:
         if not version.get("served"):
             continue
-        has_status = "status" in (version.get("subresources") or {})
         strategy = strategies[version["name"]]
         api_version = f"{group}/{version['name']}"
         conversion = _Conversion(
@@ -316,7 +316,8 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
                 managers={sub: manager for (served, sub), manager in managers.items() if served == api_version},
                 columns=tuple(map(_column, version.get("additionalPrinterColumns") or ())),
                 verbs=CUSTOM_VERBS,
-                subresources={"status": Subresource("status", names["kind"], STATUS_VERBS)} if has_status else {},
+                subresources=_subresources(names["kind"], version),
+                scale=_scale_paths(version),
                 list_kind=names.get("listKind") or "",
                 short_names=tuple(names.get("shortNames") or ()),
                 categories=tuple(names.get("categories") or ()),
@@ -331,6 +332,23 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
             )
         )
     return made
+
+
+def _subresources(kind: str, version: Document) -> dict[str, Subresource]:
+    wanted = version.get("subresources") or {}
+    rows = (
+        Subresource("scale", "Scale", STATUS_VERBS, group="autoscaling", version="v1"),
+        Subresource("status", kind, STATUS_VERBS),
+    )
+    return {row.name: row for row in rows if wanted.get(row.name) is not None}
+
+
+def _scale_paths(version: Document) -> ScalePaths | None:
+    scale = (version.get("subresources") or {}).get("scale")
+    if scale is None:
+        return None
+    fields = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    return ScalePaths(*(str(scale.get(field) or "").removeprefix(".") for field in fields))
 
 
 def _column(wanted: Document) -> Column:

@@ -29,6 +29,16 @@ _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _STABILITY = {None: 0, "beta": 1, "alpha": 2}
 
 
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a custom resource says how many replicas it wants and has: dotted paths, without the first dot."""
+
+    spec: str
+    status: str
+    selector: str
+    """Of a selector as text; empty if there is none."""
+
+
 # Compared by identity: what is made of a row, such as its table, is kept by it.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resource:
@@ -48,6 +58,8 @@ class Resource:
     """What `kubectl get` shows of the objects."""
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    scale: ScalePaths | None = None
+    """Of a custom resource that can be scaled."""
     list_kind: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from trainwright.controller.local.apiserver.schema.metadata import decode_metada
 from trainwright.controller.local.apiserver.verbs import deletes, reads
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, shown
+from trainwright.controller.local.apiserver.verbs.scale import Scales
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, Transform, track
 from trainwright.controller.local.types.go_json import DocumentDecodeError
@@ -192,16 +193,21 @@ _FOLDERS = {"nodes": "minions", "services": "services/specs"}
 class Endpoints:
     """Serves the verbs."""
 
-    def __init__(self, reads: ResourceReads, watches: Watches, writes: ResourceWrites, deletes: Deletes) -> None:
+    def __init__(
+        self, reads: ResourceReads, watches: Watches, writes: ResourceWrites, deletes: Deletes, scales: Scales
+    ) -> None:
         self._reads = reads
         self._watches = watches
         self._writes = writes
         self._deletes = deletes
+        self._scales = scales
 
     async def serve(self, call: RequestInfo) -> ServerResponse:
         """Answer a call for a resource or a subresource that is stored with it. Raises StatusError."""
         method = call.request.method
         _check_size(call)
+        if call.subresource == "scale":
+            return await self._scales.serve(call)
         sub = call.resource.subresources.get(call.subresource)
         if sub is not None and not call.resource.custom and _VERBS.get(method) not in sub.verbs:
             raise errors.method_not_allowed()

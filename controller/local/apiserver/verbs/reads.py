@@ -105,14 +105,19 @@ class ResourceReads:
             await self.reach(parsed_version(call.request.param("resourceVersion")))
         except InvalidVersionError as error:
             raise errors.plain_internal(str(error)) from error
+        one = await self.stored(call)
+        if wanted.form == "object" and not wanted.yaml:
+            return ServerResponse(body=object_bytes(call.resource, one))
+        return shown(call, call.resource.named(one.document()), wanted)
+
+    async def stored(self, call: RequestInfo) -> StoredObject:
+        """One object, which its resource can show. Raises StatusError."""
         one = self._store.get(call.resource.stored_in, call.key)
         await self._store.committed(one.version if one else None)
         if one is None:
             raise call.not_found()
         await self.conversions.prepare(call.resource, [one])
-        if wanted.form == "object" and not wanted.yaml:
-            return ServerResponse(body=object_bytes(call.resource, one))
-        return shown(call, call.resource.named(one.document()), wanted)
+        return one
 
     async def list(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """A list, or a page of one. Raises StatusError."""
