@@ -23,9 +23,10 @@ from urllib.parse import parse_qsl
 
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import entered
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.local.apiserver.store import StoreChange
 from trainwright.controller.local.cluster import Snapshot, install
-from trainwright.controller.local.testing.late import make_late
+from trainwright.controller.local.testing.late import Handle, make_late
 from trainwright.controller.runtime import Request
 from trainwright.controller.runtime.testing.stored import Poster, StoredObjects, documents_of, manifests
 from trainwright.controller.runtime.testing.tools import ControlPlaneError
@@ -72,6 +73,9 @@ class VirtualCluster:
         self.world = World(seed, lives=lives, runs=controllers, snapshot=_snapshot(crds) if crds else None)
         self.world.faults.latency = self.world.undisturbed.latency = 0.0
         self._late: dict[str, float] = {}
+        self._slow: dict[str, float] = {}
+        self._heard: list[tuple[str, list[tuple[float, str]]]] = []
+        self._answer: Handle
         self._loop = SimulatedLoop(end=math.inf)
         self._over = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
@@ -83,6 +87,7 @@ class VirtualCluster:
         async def live() -> None:
             async with simulated_world(self.world):
                 make_late(self.world.server, lambda plural: self._late.get(plural, 0.0))
+                self._answer, self.world.server.handle = self.world.server.handle, self._handle  # type: ignore[method-assign]
                 ready.set_result(None)
                 await self._over.wait()
 
@@ -107,6 +112,24 @@ class VirtualCluster:
         replica = self.world.add_replica(boot)
         self.call(self.world.boot(replica))
         return replica
+
+    def stop(self, replica: Replica) -> float:
+        """SIGTERM; returns the seconds until it has ended in its own way."""
+
+        async def end() -> float:
+            process = replica.process
+            if process is None or process.task is None:
+                return 0.0
+            began = self.seconds
+            self.world.stop(replica)
+            await asyncio.wait({process.task})
+            return self.seconds - began
+
+        return self.call(end())
+
+    def kill(self, replica: Replica) -> None:
+        """SIGKILL."""
+        self.call(self.world.kill(replica))
 
     def apply(self, *documents: Mapping[str, Any]) -> None:
         """Server-side apply documents as the administrator."""
@@ -144,6 +167,36 @@ class VirtualCluster:
 
         self.world.on_request.append(meet)
         return times
+
+    def requests(self, part: str) -> list[tuple[float, str]]:
+        """A list that grows with the time and the method of each request of the operator, from now on.
+
+        Args:
+            part: of the path, such as `/configmaps`.
+        """
+        seen: list[tuple[float, str]] = []
+        self._heard.append((part, seen))
+        return seen
+
+    def delay_answers(self, part: str, seconds: float) -> None:
+        """Let the operator's writes be answered so much later from now on, once they are carried out; 0 for at once.
+
+        Args:
+            part: of the method and the path.
+        """
+        self._slow[part] = seconds
+
+    async def _handle(self, request: ServerRequest) -> ServerResponse:
+        if "manager-" not in request.headers.get("user-agent", ""):
+            return await self._answer(request)
+        for part, seen in self._heard:
+            if part in request.path:
+                seen.append((round(self.seconds, 3), request.method))
+        answer = await self._answer(request)
+        if request.method not in ("GET", "HEAD"):
+            what = f"{request.method} {request.path}"
+            await asyncio.sleep(max((one for part, one in self._slow.items() if part in what), default=0.0))
+        return answer
 
     def delay_watches(self, plural: str, seconds: float) -> None:
         """Let what watches tell of a kind come so much later from now on; 0 for at once."""

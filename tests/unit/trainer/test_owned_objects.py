@@ -102,8 +102,7 @@ def nothing_is_left_to_do(trainer: VirtualTrainer, *lives: Life) -> None:
             for what, obj in life.owned().items()
         ]
 
-    cluster = trainer.cluster
-    cluster.call(cluster.world.kill(trainer.replica))
+    trainer.cluster.kill(trainer.replica)
     before = versions()
     start(trainer)
     trainer.advance(QUIET_SECONDS)

@@ -66,8 +66,7 @@ def test_a_condition_is_written_at_once_and_takes_the_counters_along(running: Vi
 def test_what_waited_when_the_process_ended_is_written_by_the_next(running: VirtualTrainer) -> None:
     running.counted(active=1)
     running.advance(0.1)
-    cluster = running.cluster
-    cluster.call(cluster.world.kill(running.replica))
+    running.cluster.kill(running.replica)
     running.advance(10)
     assert running.statuses == []
     running.start()
