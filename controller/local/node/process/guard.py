@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PTH100, PTH105 - pathlib would double the time to start
+# ruff: noqa: PTH105 - pathlib would double the time to start
 """Runs one container's process, writes its log, and ends it with all its descendants when the cluster goes away.
 
-It runs in a bare interpreter (`python -I -S guard.py`, or forked by the spawner) and imports nothing of the project but
-`lowlevel`, so that it starts in a few milliseconds.
+It is a fork of the spawner, which runs in a bare interpreter, so it imports nothing of the project but `lowlevel`.
 
 Standard input is the control pipe. Its first line is a JSON object (`ProcessSpec` of `supervision`). Each further line
 is `term` (SIGTERM to the program) or `kill` (SIGKILL to every descendant). The cluster process holds the other end as
@@ -29,13 +28,9 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import termios
 import time
 from typing import Any
-
-if __name__ == "__main__":  # a bare interpreter finds no packages
-    sys.path.append(os.path.abspath(f"{__file__}/../../../../../.."))
 
 from trainwright.controller.local.node.process import lowlevel
 
@@ -372,10 +367,10 @@ class ProgramGuard:
                 raise
 
 
-def main(numbers: "dict[int, int] | None" = None) -> None:
+def main(numbers: dict[int, int]) -> None:
     """Read the specification and run it in a session of its own, which Ctrl-C on a terminal does not reach.
 
-    `numbers` are the descriptors here by those that the specification names, if they differ.
+    `numbers` are the descriptors here by those that the specification names.
     """
     os.setsid()
     data = b""
@@ -387,10 +382,6 @@ def main(numbers: "dict[int, int] | None" = None) -> None:
     line, _, rest = data.partition(b"\n")
     spec: dict[str, Any] = json.loads(line)
     for name, count in (("stdio", 3), ("exit_handle", 2)):  # the third of an exit handle is no descriptor
-        if numbers and (named := spec[name]):
+        if named := spec[name]:
             spec[name] = [*(numbers.get(one, one) for one in named[:count]), *named[count:]]
     ProgramGuard(spec, rest).run()
-
-
-if __name__ == "__main__":
-    main()

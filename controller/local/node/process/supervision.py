@@ -29,7 +29,6 @@ from trainwright.controller.runtime import finished_in_thread, made_in_thread
 
 log = logging.getLogger(__name__)
 
-GUARD = Path(__file__).with_name("guard.py")
 SPAWNER = Path(__file__).with_name("spawner.py")
 LAUNCHER = Path(__file__).with_name("launcher.py")
 _END_SECONDS = 10.0
@@ -42,9 +41,7 @@ class Guard:
     stdin: IO[bytes]
     """Its control pipe."""
     stdout: IO[bytes]
-    """Its report pipe."""
-    process: subprocess.Popen[bytes] | None = None
-    """None: its spawner collects it."""
+    """Its report pipe: at its end, the guard has ended."""
 
     def send(self, line: bytes) -> None:
         """Send a line of the control pipe. A guard may have ended: its report, or that there is none, says so."""
@@ -61,12 +58,6 @@ class Guard:
         """End it before it has a specification."""
         self.let_go()
         self.stdout.close()
-        self.wait()
-
-    def wait(self) -> None:
-        """Return when it has ended; one of a spawner has when the report pipe is at its end."""
-        if self.process is not None:
-            self.process.wait()
 
 
 def start_program(program: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
@@ -153,23 +144,6 @@ class Spawner:
         """End its process; guards go on. A later start begins again."""
         with self._lock:
             self._end()
-
-
-def alone(errors: Path, passed: Iterable[int]) -> Guard:
-    """Start one guard without a spawner. Raises OSError."""
-    with errors.open("wb") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(GUARD)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env={},
-            cwd="/",
-            pass_fds=_descriptors(passed),
-        )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    return Guard(process.stdin, process.stdout, process)
 
 
 def _descriptors(passed: Iterable[int]) -> list[int]:
@@ -312,7 +286,6 @@ class ContainerProcess:
         self._guard.let_go()
         if not self._exit.done():
             self._exit.set_result(Exit(KILLED, datetime.now(UTC)))
-            asyncio.get_running_loop().run_in_executor(None, self._guard.wait)
         if self._overdue is not None:
             self._overdue.cancel()
 
@@ -320,8 +293,7 @@ class ContainerProcess:
         """A task that is cancelled before it begins runs nothing, not even its last lines."""
         if not self._exit.done():
             self.kill()
-            waiting = asyncio.get_running_loop().run_in_executor(None, self._guard.wait)
-            waiting.add_done_callback(lambda _: self._let_go())
+            self._let_go()
 
     async def _follow(self, reports: asyncio.StreamReader) -> None:
         async for line in reports:
@@ -335,7 +307,6 @@ class ContainerProcess:
                     self._end.report(self._ended_at)
             if "exited" in report:
                 self._code = int(report["exited"])
-        await asyncio.to_thread(self._guard.wait)
         if self._code is None:
             await finished_in_thread(self._end_survivors)
         at = self._ended_at or datetime.now(UTC)
@@ -371,7 +342,7 @@ async def start(
     *,
     record: Path,
     follow: Callable[[str, Any], asyncio.Task[None]],
-    spawn: Callable[[Path, Iterable[int]], Guard] = alone,
+    spawn: Callable[[Path, Iterable[int]], Guard],
     exits: ExitOrderTracker | None = None,
 ) -> ContainerProcess:
     """Start a program under a guard.
@@ -408,10 +379,10 @@ async def _started(
     end: TrackedExit | None,
 ) -> ContainerProcess:
     guard, reports, line = await _specified(spec, record, spawn)
-    if not line and not _words_of(record) and spawn is not alone:
-        # What starts guards was killed before it did.
+    if not line and not _words_of(record):
+        # What starts guards was killed before it did; a second one is started.
         await _close(guard, reports)
-        guard, reports, line = await _specified(spec, record, alone)
+        guard, reports, line = await _specified(spec, record, spawn)
     try:
         report: dict[str, Any] = json.loads(line)
     except ValueError:  # it was killed before it said anything, or while it did
@@ -461,7 +432,6 @@ async def _close(guard: Guard, reports: asyncio.StreamReader) -> None:
     """End a guard, and wait for that."""
     guard.let_go()
     await reports.read()
-    await asyncio.to_thread(guard.wait)
 
 
 def _words_of(record: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.assertions import does_not_raise
-from trainwright.controller.local.node.process.supervision import ContainerProcess, ProcessSpec, start
+from trainwright.controller.local.node.process.supervision import ContainerProcess, ProcessSpec, Spawner, start
 from trainwright.controller.local.node.sessions import Attachment, Input
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
@@ -45,8 +45,8 @@ class Talk:
 @pytest.fixture
 async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
     """A process that answers each line, on both outputs."""
-    given = Input()
-    order = ProcessSpec(
+    given, spawner = Input(), Spawner()
+    spec = ProcessSpec(
         command=[sys.executable, "-c", TALKS],
         environment={"PATH": os.environ["PATH"]},
         folder=str(tmp_path),
@@ -55,7 +55,7 @@ async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
         prompts=True,
     )
     async with TaskScope("test") as tasks:
-        process = await start(order, record=tmp_path / "process.json", follow=tasks.start)
+        process = await start(spec, record=tmp_path / "process.json", follow=tasks.start, spawn=spawner.start)
         os.close(given.theirs)
         made = Talk(process, tmp_path / "0.log", given)
         await eventually(made.shows(b"ready?"))
@@ -63,6 +63,7 @@ async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
         given.end()
         process.kill()
         await process.wait()
+    spawner.close()
 
 
 async def read(stream: AsyncIterator[bytes]) -> bytes:

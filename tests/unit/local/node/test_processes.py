@@ -26,15 +26,12 @@ from trainwright.controller.local.node.process import guard as guard_module
 from trainwright.controller.local.node.process import lowlevel, supervision
 from trainwright.controller.local.node.process.ends import ExitHandle, ExitOrderTracker, TrackedExit
 from trainwright.controller.local.node.process.supervision import (
-    GUARD,
     SPAWNER,
     ContainerProcess,
     ProcessSpec,
     ProgramStartError,
     Spawner,
-    start,
 )
-from trainwright.controller.local.node.process.supervision import alone as alone_
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually, eventually_sync, is_empty
 
@@ -79,17 +76,29 @@ async def run(folder: Path, code: str, tasks: TaskScope) -> ContainerProcess:
     return await start(spec(folder, code), record=folder / "process.json", follow=tasks.start)
 
 
-@pytest.fixture
+_SPAWNERS: list[Spawner] = []
+
+
+@pytest.fixture(autouse=True)
 def spawner() -> Iterator[Spawner]:
     """A spawner that ends with the test."""
     made = Spawner()
+    _SPAWNERS.append(made)
     yield made
+    _SPAWNERS.remove(made)
     made.close()
+
+
+async def start(
+    spec: ProcessSpec, *, record: Path, follow: Any, exits: ExitOrderTracker | None = None
+) -> ContainerProcess:
+    """A program under a guard of the test's spawner."""
+    return await supervision.start(spec, record=record, follow=follow, spawn=_SPAWNERS[-1].start, exits=exits)
 
 
 async def test_a_spawner_starts_guards(folder: Path, tasks: TaskScope, spawner: Spawner) -> None:
     code = "import os, sys; print(os.environ['GREETING'], os.listdir('/proc/self/fd')); sys.exit(3)"
-    process = await start(spec(folder, code), record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
+    process = await start(spec(folder, code), record=folder / "process.json", follow=tasks.start)
     assert (await process.wait()).code == 3
     # Nothing of the spawner or of other guards is open, but the descriptor of the listing.
     assert entries(folder) == [("stdout", "F", "hällo ['0', '1', '2', '3']")]
@@ -101,7 +110,7 @@ async def test_a_spawner_passes_descriptors_under_the_numbers_of_the_order(
 ) -> None:
     (read_in, write_in), (read_out, write_out) = os.pipe(), os.pipe()
     wanted = replace(spec(folder, "print(input().upper())"), stdio=(read_in, write_out, write_out))
-    process = await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start)
     for descriptor in (read_in, write_out):
         os.close(descriptor)
     os.write(write_in, b"abc\n")
@@ -119,7 +128,7 @@ async def test_guards_outlive_their_spawner_and_the_next_start_has_another(
     for one in (first, second):
         one.mkdir()
         made = spec(one, "import time; time.sleep(600)")
-        started.append(await start(made, record=one / "process.json", follow=tasks.start, spawn=spawner.start))
+        started.append(await start(made, record=one / "process.json", follow=tasks.start))
         if one is first:
             assert spawner.process is not None
             os.kill(spawner.process.pid, signal.SIGKILL)
@@ -143,14 +152,6 @@ def test_a_spawner_ends_with_its_node_in_the_middle_of_a_request(sent: bytes) ->
             assert process.wait(30) == 0
         finally:
             process.kill()
-
-
-async def test_a_program_that_cannot_run_is_told_by_a_spawner_too(
-    folder: Path, tasks: TaskScope, spawner: Spawner
-) -> None:
-    wanted = replace(spec(folder, ""), command=["no-such-program"])
-    with pytest.raises(ProgramStartError, match="executable file not found"):
-        await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
 
 
 class Watched(ExitOrderTracker):
@@ -186,7 +187,6 @@ async def two_sleepers(
                 spec(folder / name, "import time; time.sleep(600)"),
                 record=folder / name / "process.json",
                 follow=tasks.start,
-                spawn=spawner.start,
                 exits=ends,
             )
         )
@@ -407,14 +407,14 @@ def test_nothing_survives_the_cluster(folder: Path, code: str) -> None:
     program = f"""
 import asyncio, sys
 from pathlib import Path
-from trainwright.controller.local.node.process.supervision import ProcessSpec, start
+from trainwright.controller.local.node.process.supervision import ProcessSpec, Spawner, start
 from trainwright.controller.runtime.tasks import TaskScope
 async def main():
     async with TaskScope("main") as tasks:
-        folder = Path({str(folder)!r})
+        folder, spawner = Path({str(folder)!r}), Spawner()
         order = ProcessSpec(command=[sys.executable, "-c", {code!r}], environment={{}}, folder=str(folder),
                       log=str(folder / "0.log"), grace=0.2)
-        process = await start(order, record=folder / "process.json", follow=tasks.start)
+        process = await start(order, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
         await process.wait()
 asyncio.run(main())
 """
@@ -431,9 +431,8 @@ asyncio.run(main())
     eventually_sync(lambda: [one for one in (pid, detached) if lives(one)], is_empty)
 
 
-@pytest.mark.parametrize("alone", [True, False])
 async def test_a_process_whose_start_nobody_waits_for_has_ended(
-    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch, alone: bool
+    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if it ignores SIGTERM."""
     code = "import os,signal,time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(600)"
@@ -444,8 +443,7 @@ async def test_a_process_whose_start_nobody_waits_for_has_ended(
         return await never
 
     monkeypatch.setattr(asyncio.StreamReader, "readline", readline)
-    spawn = alone_ if alone else spawner.start
-    made = start(spec(folder, code), record=folder / "process.json", follow=tasks.start, spawn=spawn)
+    made = start(spec(folder, code), record=folder / "process.json", follow=tasks.start)
     starting = asyncio.create_task(made)
     pid = int(await eventually(lambda: entries(folder)[0][2], ignore=(FileNotFoundError, IndexError)))
     starting.cancel()
@@ -468,14 +466,11 @@ FOREIGN = DETACH.replace('open("detached"', 'os.environ.clear(); open("detached"
 """What it leaves has another environment, too."""
 
 
-@pytest.mark.parametrize(("code", "alone"), [(DETACH, False), (DETACH, True), (FOREIGN, False)])
-async def test_a_killed_guard_leaves_nothing(
-    folder: Path, tasks: TaskScope, spawner: Spawner, code: str, alone: bool
-) -> None:
+@pytest.mark.parametrize("code", [DETACH, FOREIGN])
+async def test_a_killed_guard_leaves_nothing(folder: Path, tasks: TaskScope, code: str) -> None:
     """Also of a process in a session of its own whose parent has ended, as a server that became a daemon."""
-    spawn = alone_ if alone else spawner.start
     wanted = spec(folder, code + "time.sleep(600)")
-    process = await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawn)
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start)
     detached = await number(folder, "detached")
     os.kill(guard_of(folder), signal.SIGKILL)
     assert (await process.wait()).code == 137
@@ -491,7 +486,7 @@ async def test_a_guard_that_does_not_obey_is_killed(
 ) -> None:
     monkeypatch.setattr(supervision, "GUARD_SECONDS", 0.01)
     wanted = spec(folder, DETACH + "time.sleep(600)")
-    process = await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start)
     detached = await number(folder, "detached")
     os.kill(guard_of(folder), signal.SIGSTOP)
     process.kill()
@@ -516,8 +511,7 @@ def test_a_spawner_stays_until_the_last_guard_has_ended_and_ends_what_a_dead_one
     program = f"""
 import asyncio, os, sys
 from pathlib import Path
-from trainwright.controller.local.node.process.supervision import ProcessSpec, start
-from trainwright.controller.local.node.process.supervision import Spawner
+from trainwright.controller.local.node.process.supervision import ProcessSpec, Spawner, start
 from trainwright.controller.runtime.tasks import TaskScope
 async def main():
     async with TaskScope("main") as tasks:
@@ -613,16 +607,12 @@ def test_a_log_says_what_it_could_not_write(folder: Path, monkeypatch: pytest.Mo
     assert re.fullmatch(rb"\d+ bytes of this log could not be written: No space left on device", texts[-2])
 
 
-def test_a_guard_obeys_what_comes_with_its_spec(folder: Path) -> None:
+def test_a_guard_obeys_what_comes_with_its_specification(folder: Path, spawner: Spawner) -> None:
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
     line = json.dumps(asdict(spec(folder, code))).encode() + b"\nkill\n"
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", str(GUARD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as guard:
-        assert guard.stdin is not None
-        assert guard.stdout is not None
-        guard.stdin.write(line)
-        guard.stdin.flush()
+    guard = spawner.start(folder / "guard.err", [])
+    with guard.stdin, guard.stdout:
+        guard.send(line)
         reports = [json.loads(one) for one in guard.stdout]
     assert reports[-1]["exited"] == 137
 
@@ -684,7 +674,7 @@ def test_the_small_programs_load_nothing_of_the_project_but_each_other(program: 
         f" import trainwright.controller.local.node.process.{program};"
         " print(*(name for name in sys.modules if name.count('.') > 3 and name.startswith('trainwright')))"
     )
-    root = str(GUARD.parents[5])
+    root = str(SPAWNER.parents[5])
     found = subprocess.run([sys.executable, "-I", "-S", "-c", code, root], capture_output=True, text=True, check=True)
     own = {f"trainwright.controller.local.node.process.{name}" for name in ("guard", "launcher", "lowlevel", "spawner")}
     assert {name for name in found.stdout.split() if name.count(".") > 4} <= own
