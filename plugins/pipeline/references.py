@@ -34,9 +34,8 @@ def literal_references(components: tuple[Component, ...], settings: tuple[Settin
 
 def _in_container(job: str, container: Document, path: str, sources: Mapping[str, str]) -> Iterator[Warned]:
     env = container.get("env") or []
-    known: set[str] = set()
     for index, variable in enumerate(env):
-        later = {other["name"] for other in env[index + 1 :]} - known
+        later = {other["name"] for other in env[index + 1 :]}
         for name in dict.fromkeys(_REFERENCE.findall(variable.get("value") or "")):
             if name in later:
                 source = sources.get(f"{path}.env[{name}]")
@@ -47,4 +46,3 @@ def _in_container(job: str, container: Document, path: str, sources: Mapping[str
                     f"{where} stays {value}: {name} comes after it{by}; refer to it in the command or arguments, "
                     "or in the program"
                 )
-        known.add(variable["name"])

@@ -73,6 +73,7 @@ def test_mpi_counts_nodes(made: TrainingRuntime, nodes: int | None, counts: tupl
         pytest.param(2, 5, None, 2, id="128"),
         pytest.param(1, 5, 8, 8, id="129"),
         pytest.param(1, 1, None, 1, id="one-gpu"),
+        pytest.param(1, 2, None, 2, id="two-gpus"),
     ],
 )
 def test_mpi_counts_slots(own: int, gpus: int, given: int | None, slots: int) -> None:

@@ -227,6 +227,14 @@ async def test_place_of_a_connection_that_failed_is_given_on() -> None:
     assert [isinstance(result, ConnectionLost) for result in results] == [True, True, False]
 
 
+async def test_read_that_waited_is_sent_again_if_the_server_closes_the_connection_it_was_given() -> None:
+    server = Server(OK, CLOSE, OK)
+    async with server.running(connections=1) as transport:
+        answers = await asyncio.gather(transport.send(get()), transport.send(get()))
+    assert [answer.status for answer in answers] == [200, 200]
+    assert [len(requests) for requests in server.seen] == [2, 1]
+
+
 async def test_connection_that_was_closed_meanwhile_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing would answer on it, and the outcome of a write would be unknown."""
     release = connections.Connections.release

@@ -184,8 +184,7 @@ def attempts_of(picture: Picture) -> tuple[int, int | None]:
         begun = max((attempts_in(record_data(picture), end), *seen)) or begun
     if is_recovering or jobset is None:
         return begun, None
-    counted = dig(jobset, "status.restartsCountTowardsMax")
-    free = restarts - int(counted) if counted is not None else 0
+    free = restarts - int(dig(jobset, "status.restartsCountTowardsMax") or 0)
     return begun, max(begun, free + int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0) + 1)
 
 

@@ -105,7 +105,7 @@ def test_a_deadline_with_what_the_gang_waited_for() -> None:
 def test_a_shortage_of_a_later_attempt_names_the_attempt() -> None:
     world = World()
     world.jobset["spec"]["failurePolicy"] = {"maxRestarts": 3}
-    world.jobset["status"]["restarts"] = 2
+    world.jobset["status"] |= {"restarts": 2, "restartsCountTowardsMax": 2}
     world.jobset["status"]["conditions"] = [condition("RestartingJobSet", "Restarting", "it restarts")]
     for number in range(3):
         world.add_node(f"other-{number}", {"cpu": "32", "memory": "128Gi", "nvidia.com/gpu": "8"})

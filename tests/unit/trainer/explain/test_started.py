@@ -440,15 +440,17 @@ def test_the_node_is_gone() -> None:
     )
 
 
-def test_restarts() -> None:
+@pytest.mark.parametrize(("counted", "most"), [({"restartsCountTowardsMax": 1}, 4), ({}, 5)])
+def test_a_restart_that_costs_nothing_leaves_more_attempts(counted: dict[str, int], most: int) -> None:
+    """JobSet leaves out the number of those that count while it is zero."""
     world = World()
     world.jobset["spec"]["failurePolicy"] = {"maxRestarts": 3}
-    world.jobset["status"]["restarts"] = 1
+    world.jobset["status"] |= {"restarts": 1, **counted}
     world.jobset["status"]["conditions"] = [
         condition("RestartingJobSet", "Restarting", "jobset is restarting (first failed job: j-node-0)")
     ]
     world.objects = [obj for obj in world.objects if obj["kind"] not in ("Job", "Pod")]
-    assert world.says().startswith("Restarting: attempt 2 of 4 starts: Job j-node-0 failed in the one before")
+    assert world.says().startswith(f"Restarting: attempt 2 of {most} starts: Job j-node-0 failed in the one before")
 
 
 def test_restarts_are_used_up() -> None:

@@ -96,13 +96,14 @@ class Life:
             marks = {"annotations": {"trainwright.dev/attempt-base": str(self.base)}}
             node["template"]["spec"]["template"]["metadata"] = marks
         policies = [] if self.replaceable else [{"templates": [{"metadata": {"name": "state"}, "spec": {}}]}]
+        counted = {"restartsCountTowardsMax": self.counted} if self.counted else {}  # as JobSet leaves out a zero
         return made_jobset(
             node,
             uid=self.uid,
             suspend=self.suspended or self.is_held,
             volumeClaimPolicies=policies,
             conditions=[condition("Failed", reason=self.failed, at=self.failed_at)] if self.failed else [],
-            status={"restarts": self.restarts, "restartsCountTowardsMax": self.counted},
+            status={"restarts": self.restarts, **counted},
         )
 
     def look(self) -> Progression:
@@ -251,6 +252,14 @@ def test_a_node_that_was_away_and_is_back_is_not_waited_for() -> None:
         step = life.restart(counted=False)
         assert held_for(step.summary, life.now) == pause
         assert life.causes == {"Infrastructure": number + 1}
+
+
+@pytest.mark.parametrize(("is_counted", "cause"), [(True, "Code"), (False, "Infrastructure")])
+def test_an_attempt_that_nobody_saw_costs_what_jobset_charged(is_counted: bool, cause: str) -> None:
+    life = Life()
+    life.look()
+    life.restart(counted=is_counted)
+    assert life.causes == {cause: 1}
 
 
 def test_without_own_words_the_verdict_waits_for_evidence() -> None:
