@@ -3,7 +3,7 @@
 
 import asyncio
 import sqlite3
-import threading
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,32 @@ from trainwright.controller.runtime.testing.waiting import contains, eventually
 
 A, B = ObjectName("default", "a"), ObjectName("default", "b")
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
+    """The connections to state files, in the order in which they are opened: by them a test breaks the file."""
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*arguments: Any, **how: Any) -> sqlite3.Connection:
+        opened.append(connect(*arguments, **how))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    return opened
+
+
+def limit_pages(file: sqlite3.Connection, pages: int) -> None:
+    """Let the file have no more pages: SQLite reports that as a full disk."""
+    file.execute(f"PRAGMA max_page_count={pages}")
+
+
+def fail(file: sqlite3.Connection, event: str, how: str = "ABORT") -> None:
+    """Let statements fail; `how`: ABORT leaves their transaction open, ROLLBACK ends it, as a full disk does."""
+    file.execute(
+        f"CREATE TEMP TRIGGER fails BEFORE {event} ON changes BEGIN SELECT RAISE({how}, 'disk I/O error'); END"
+    )
 
 
 def document(name: str = "a", **more: Any) -> dict[str, Any]:
@@ -155,26 +181,34 @@ async def test_nobody_is_told_of_a_change_before_it_is_on_disk(tmp_path: Path) -
     await store.close()
 
 
-def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
     used = Disk(tmp_path / "used.db")
     with pytest.raises(StateFileError, match="is in use: another cluster runs from this folder"):
         Disk(tmp_path / "used.db")
     used.close()
-    (tmp_path / "damaged.db").write_bytes(b"no database" * 100)
-    with pytest.raises(StateFileError, match="is damaged"):
-        Disk(tmp_path / "damaged.db")
-    older = Disk(tmp_path / "older.db")
-    older._connection.execute("PRAGMA user_version=0")
-    older.close()
-    before = (tmp_path / "older.db").read_bytes()
-    with pytest.raises(StateFileError, match=r"has format 0, which this version cannot read .* nothing was changed"):
-        Disk(tmp_path / "older.db")
-    assert (tmp_path / "older.db").read_bytes() == before
-    newer = Disk(tmp_path / "newer.db")
-    newer._connection.execute("PRAGMA user_version=99")
-    newer.close()
-    with pytest.raises(StateFileError, match="was written by a newer version"):
-        Disk(tmp_path / "newer.db")
+
+
+@pytest.mark.parametrize(
+    ("pragma", "message"),
+    [
+        ("user_version=0", r"has format 0, which this version cannot read .* nothing was changed"),
+        ("user_version=99", "was written by a newer version"),
+        ("application_id=1", "is not the state of a local cluster"),
+        ("", "is damaged"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_and_not_changed(tmp_path: Path, pragma: str, message: str) -> None:
+    path = tmp_path / "state.db"
+    if pragma:
+        Disk(path).close()
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA {pragma}")
+    else:
+        path.write_bytes(b"no database" * 100)
+    before = path.read_bytes()
+    with pytest.raises(StateFileError, match=message):
+        Disk(path)
+    assert path.read_bytes() == before
 
 
 async def test_events_expire_an_hour_after_they_were_written_last() -> None:
@@ -221,24 +255,14 @@ async def test_a_watch_is_not_told_what_waited_for_its_commit_when_it_began(tmp_
 
 
 async def test_what_waits_for_a_commit_that_fails_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, files: list[sqlite3.Connection]
 ) -> None:
-    begun, may_fail = asyncio.Event(), threading.Event()
-    loop, commit = asyncio.get_running_loop(), Disk.commit
-
-    def full(disk: Disk, changes: list[ChangeRow]) -> None:
-        monkeypatch.setattr(Disk, "commit", commit)  # for a moment only
-        loop.call_soon_threadsafe(begun.set)
-        may_fail.wait()
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(Disk, "commit", full)
     store = ObjectStore(tmp_path / "state.db")
+    fail(files[0], "INSERT")
     one = store.write("configmaps", A, document(data={"x": "1"}), None)
-    await begun.wait()
+    await asyncio.sleep(0)  # its commit begins
     store.write("configmaps", A, document(data={"x": "2"}), one)
-    may_fail.set()
-    with pytest.raises(StateLostError, match="disk is full"):
+    with pytest.raises(StateLostError, match="disk I/O error"):
         await store.committed()
     await store.close()
     again = ObjectStore(tmp_path / "state.db")
@@ -246,18 +270,14 @@ async def test_what_waits_for_a_commit_that_fails_is_not_written(
     await again.close()
 
 
-def limit_pages(disk: Disk, pages: int) -> None:
-    """Let the file have no more pages: SQLite reports that as a full disk."""
-    disk._connection.execute(f"PRAGMA max_page_count={pages}")
-
-
-async def test_writes_wait_while_the_disk_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_writes_wait_while_the_disk_is_full(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, files: list[sqlite3.Connection]
+) -> None:
     store = ObjectStore(tmp_path / "state.db")
     one = store.write("configmaps", A, document(), None)
     await store.committed()
     watch = store.watch("configmaps", one.version)
-    assert store._disk is not None
-    limit_pages(store._disk, 1)
+    limit_pages(files[0], 1)
     big = store.write("configmaps", A, document(data={"x": "1" * 100_000}), one)
     waiting = asyncio.ensure_future(store.committed())
     await eventually(lambda: caplog.text, contains("is full: writes wait until there is room"))
@@ -265,7 +285,7 @@ async def test_writes_wait_while_the_disk_is_full(tmp_path: Path, caplog: pytest
     assert not waiting.done()
     assert store.notified_revision == one.version
     await store.committed(one.version)  # who reads what is there already does not wait
-    limit_pages(store._disk, 1_000_000)
+    limit_pages(files[0], 1_000_000)
     await waiting
     await store.committed()
     assert [change.version for change in await watch.take(1.0)] == [big.version, last.version]
@@ -275,12 +295,13 @@ async def test_writes_wait_while_the_disk_is_full(tmp_path: Path, caplog: pytest
     await again.close()
 
 
-async def test_a_store_ends_while_the_disk_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_store_ends_while_the_disk_is_full(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, files: list[sqlite3.Connection]
+) -> None:
     store = ObjectStore(tmp_path / "state.db")
     one = store.write("configmaps", A, document(), None)
     await store.committed()
-    assert store._disk is not None
-    limit_pages(store._disk, 1)
+    limit_pages(files[0], 1)
     store.write("configmaps", A, document(data={"x": "1" * 100_000}), one)
     await eventually(lambda: caplog.text, contains("is full"))
     await store.close()
@@ -291,10 +312,9 @@ async def test_a_store_ends_while_the_disk_is_full(tmp_path: Path, caplog: pytes
     await again.close()
 
 
-async def test_a_start_on_a_full_disk_ends(tmp_path: Path) -> None:
+async def test_a_start_on_a_full_disk_ends(tmp_path: Path, files: list[sqlite3.Connection]) -> None:
     store = ObjectStore(tmp_path / "state.db")
-    assert store._disk is not None
-    limit_pages(store._disk, 1)
+    limit_pages(files[0], 1)
     store.write("configmaps", A, document(data={"x": "1" * 100_000}), None)
     with pytest.raises(StateLostError, match="disk is full"):
         await store.committed()
@@ -305,29 +325,19 @@ def change(version: int) -> ChangeRow:
     return ChangeRow(version, "MODIFIED", "configmaps", "default", "a", b"{}", None, None, 0.0)
 
 
-def fail(disk: Disk, event: str, how: str) -> None:
-    """Let statements fail; `how`: ABORT leaves their transaction open, ROLLBACK ends it, as a full disk does."""
-    disk._connection.execute(
-        f"CREATE TEMP TRIGGER fails BEFORE {event} ON changes BEGIN SELECT RAISE({how}, 'disk I/O error'); END"
-    )
-
-
 async def test_a_compaction_that_the_file_refuses_is_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, files: list[sqlite3.Connection]
 ) -> None:
     moment = 0.0
     store = ObjectStore(tmp_path / "state.db", now=lambda: moment)
-    store.write("configmaps", A, document(), None)
+    one = store.write("configmaps", A, document(), None)
+    store.write("configmaps", A, document(data={"x": "1"}), one)
     await store.committed()
-
-    def full(*_: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(Disk, "forget", full)
+    fail(files[0], "DELETE")
     moment = HISTORY_SECONDS + 1
     await store.compact()
     await store.close()
-    assert "old changes stay in the state file until the next compaction: database or disk is full" in caplog.text
+    assert "old changes stay in the state file until the next compaction: disk I/O error" in caplog.text
 
 
 async def test_a_compaction_lets_requests_and_commits_go_between(tmp_path: Path) -> None:
@@ -356,13 +366,15 @@ async def test_a_compaction_lets_requests_and_commits_go_between(tmp_path: Path)
 
 
 @pytest.mark.parametrize("how", ["ABORT", "ROLLBACK"])
-def test_history_that_cannot_be_deleted_is_deleted_with_the_next(tmp_path: Path, how: str) -> None:
+def test_history_that_cannot_be_deleted_is_deleted_with_the_next(
+    tmp_path: Path, files: list[sqlite3.Connection], how: str
+) -> None:
     disk = Disk(tmp_path / "state.db")
     disk.commit([change(version) for version in range(1, 5)])
-    fail(disk, "DELETE", how)
+    fail(files[0], "DELETE", how)
     with pytest.raises(sqlite3.Error, match="disk I/O error"):
         disk.forget([1, 2])
-    disk._connection.execute("DROP TRIGGER fails")
+    files[0].execute("DROP TRIGGER fails")
     disk.commit([change(5)])
     disk.forget([3])
     assert [row.version for row in disk.changes()] == [4, 5]
@@ -370,9 +382,9 @@ def test_history_that_cannot_be_deleted_is_deleted_with_the_next(tmp_path: Path,
 
 
 @pytest.mark.parametrize("how", ["ABORT", "ROLLBACK"])
-def test_a_commit_that_fails_says_why(tmp_path: Path, how: str) -> None:
+def test_a_commit_that_fails_says_why(tmp_path: Path, files: list[sqlite3.Connection], how: str) -> None:
     disk = Disk(tmp_path / "state.db")
-    fail(disk, "INSERT", how)
+    fail(files[0], "INSERT", how)
     with pytest.raises(sqlite3.Error, match="disk I/O error"):
         disk.commit([change(1)])
     disk.close()
