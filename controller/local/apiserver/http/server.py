@@ -43,7 +43,6 @@ from trainwright.controller.local.apiserver.verbs.scale import Scales
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 from trainwright.controller.local.types.go_json import nanoseconds
-from trainwright.controller.local.values import quoted
 
 _EXTRA = "impersonate-extra-"
 _NODE_PREFIX = "system:node:"
@@ -56,8 +55,7 @@ def impersonated(headers: Sequence[tuple[str, str]]) -> User | None:
     name, uid, groups, extra = _asked(headers)
     if not name:
         if uid or groups or extra:
-            wanted = _shown(uid, groups, extra)
-            raise errors.bad_request(f"requested {wanted} without impersonating a user name")
+            raise errors.bad_request("requested a uid, groups or extra values without impersonating a user name")
         return None
     all_groups = groups or _known_groups(name, alone=not uid and not extra)
     return User(name, tuple(_with_status(name, all_groups)), uid, extra)
@@ -130,20 +128,6 @@ def _with_status(name: str, groups: list[str]) -> list[str]:
     """Add the group of all users who are authenticated, or of those who are not."""
     status = _UNAUTHENTICATED if name == ANONYMOUS.name else AUTHENTICATED
     return groups if status in groups or _UNAUTHENTICATED in groups else [*groups, status]
-
-
-def _shown(uid: str, groups: Sequence[str], extra: Mapping[str, Sequence[str]]) -> str:
-    """A user without a name, as Go prints the struct with %#v."""
-    pairs = ", ".join(f"{quoted(key)}:{_strings(extra[key])}" for key in sorted(extra))
-    shown_extra = f"{{{pairs}}}" if extra else "(nil)"
-    return (
-        f'&user.DefaultInfo{{Name:"", UID:{quoted(uid)}, Groups:{_strings(groups)}, '
-        f"Extra:map[string][]string{shown_extra}}}"
-    )
-
-
-def _strings(texts: Sequence[str]) -> str:
-    return f"[]string{{{', '.join(map(quoted, texts))}}}" if texts else "[]string(nil)"
 
 
 log = logging.getLogger(__name__)

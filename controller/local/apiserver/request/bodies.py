@@ -180,7 +180,7 @@ def read_object(call: RequestInfo, validation: str) -> Document:
     Raises StatusError.
     """
     strict: list[str] = []
-    document = _decoded(call, strict if validation != "Ignore" else None)
+    document = decoded(call, strict if validation != "Ignore" else None)
     if document is None and not call.resource.custom:
         document = {}
     problem = wrong_type_meta(document)
@@ -205,7 +205,7 @@ def read_object(call: RequestInfo, validation: str) -> Document:
 
 def read_plain(call: RequestInfo, kind: str, version: str) -> Document:
     """The body of an endpoint that takes a kind of its own. Raises StatusError."""
-    document: Any = _decoded(call, None)
+    document: Any = decoded(call)
     problem = wrong_type_meta(document)
     if problem is not None:
         raise _unrecognized(call, problem)
@@ -216,12 +216,21 @@ def read_plain(call: RequestInfo, kind: str, version: str) -> Document:
     return plain
 
 
-def _decoded(call: RequestInfo, strict: list[str] | None) -> Any:
-    """The body by its content type. Raises StatusError."""
+def decoded(call: RequestInfo, strict: list[str] | None = None, protobuf_as: tuple[str, str] | None = None) -> Any:
+    """The body by its content type.
+
+    Args:
+        call: has the body.
+        strict: gets warnings about duplicate keys.
+        protobuf_as: apiVersion and kind of a body that does not say them; only such bodies of custom resources may be
+            protobuf.
+
+    Raises StatusError.
+    """
     media = content_type(call.request.headers.get("content-type", "")) or JSON
-    if media == protobuf.MEDIA_TYPE and not call.resource.custom:
+    if media == protobuf.MEDIA_TYPE and (protobuf_as is not None or not call.resource.custom):
         try:
-            return protobuf.decode(call.request.body)
+            return protobuf.decode(call.request.body, protobuf_as)
         except protobuf.ProtobufError as error:
             raise errors.bad_request(str(error)) from error
     if media not in (JSON, YAML):

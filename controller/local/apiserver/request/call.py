@@ -7,6 +7,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/ has the words.
 import base64
 import json
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -18,7 +19,7 @@ from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request.info import ServerRequest, User, WriteQuery, go_integer
-from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported
+from trainwright.controller.local.apiserver.schema.errors import forbidden, not_supported
 from trainwright.controller.local.apiserver.store import ObjectName, StoredObject
 from trainwright.controller.local.apiserver.views import negotiation
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
@@ -226,18 +227,14 @@ def _read_token(token: str) -> Continuation:
     return Continuation(content.rv, content.start.removesuffix("\0"))
 
 
-class InvalidVersionError(ValueError):
-    """A version that is no number."""
-
-
-def parsed_version(version: str) -> int:
-    """A version of the query; 0 where there is none. Raises InvalidVersionError."""
+def parsed_version(version: str, refused: Callable[[str], errors.StatusError]) -> int:
+    """A version of the query; 0 where there is none. Raises StatusError, made by `refused`, if it is no number."""
     if not version:
         return 0
     try:
         return go_integer(version, signed=False)
     except ValueError as error:
-        raise InvalidVersionError(str(invalid("resourceVersion", version, str(error)))) from error
+        raise refused(f"resourceVersion {version!r}: {error}") from error
 
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"

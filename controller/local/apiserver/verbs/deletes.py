@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.admission.conversion import Conversi
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
-from trainwright.controller.local.apiserver.request import bodies, protobuf
+from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
     ServerResponse,
@@ -28,7 +28,7 @@ from trainwright.controller.local.apiserver.request.info import (
     write_options,
 )
 from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported
-from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
+from trainwright.controller.local.apiserver.store import Changed, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 from trainwright.controller.local.types.go_json import DocumentDecodeError, decode
 from trainwright.controller.local.types.model import builtin, models_by_kind
@@ -207,45 +207,21 @@ def check_preconditions(call: RequestInfo, options: DeleteOptions, meta: Documen
 
 def read_options(call: RequestInfo) -> DeleteOptions:
     """The options of a deletion, from the body or else from the query. Raises StatusError."""
-    request = call.request
-    given: Mapping[str, Any]
-    if request.body:
-        media = bodies.content_type(request.headers.get("content-type", "")) or bodies.JSON
-        if media not in bodies.ACCEPTED:
-            raise errors.unsupported_media_type(bodies.ACCEPTED)
-        document = _decoded(request.body, media)
-        given = _as_options({} if document is None else document)
-    else:
-        given = _from_query(call)
-    return checked_options(given)
-
-
-def _decoded(body: bytes, media: str) -> Any:
-    if media != protobuf.MEDIA_TYPE:
-        try:
-            return bodies.parse(body, yaml_allowed=media == bodies.YAML)
-        except bodies.UnreadableError as error:
-            raise errors.bad_request(str(error)) from error
-    try:
-        return protobuf.decode(body, ("v1", "DeleteOptions"))
-    except protobuf.ProtobufError as error:
-        raise errors.bad_request(str(error)) from error
-
-
-def _as_options(document: Any) -> Document:
-    """A body as DeleteOptions. Raises StatusError."""
-    problem = bodies.wrong_type_meta(document)
+    if not call.request.body:
+        return checked_options(_from_query(call))
+    kind = "DeleteOptions"
+    document = bodies.decoded(call, protobuf_as=("v1", kind))
+    given: Document = {} if document is None else document
+    problem = bodies.wrong_type_meta(given)
+    if problem is None and (given.get("kind") or kind) != kind:
+        problem = f"{given['kind']} is not DeleteOptions"
     if problem is not None:
         raise errors.bad_request(problem)
-    kind, version = document.get("kind") or "DeleteOptions", document.get("apiVersion") or "v1"
-    if kind != "DeleteOptions":
-        raise errors.bad_request(f"{kind} in version {version} is not DeleteOptions")
     try:
-        decode(builtin(models_by_kind()["v1", kind]), document)
+        decode(builtin(models_by_kind()["v1", kind]), given)
     except DocumentDecodeError as error:
         raise errors.bad_request(str(error)) from error
-    options: Document = document
-    return options
+    return checked_options(given)
 
 
 def _from_query(call: RequestInfo) -> Mapping[str, Any]:
@@ -283,12 +259,6 @@ def checked_options(given: Mapping[str, Any]) -> DeleteOptions:
         policy=policy or "",
         dry_run=bool(dry_run),
     )
-
-
-def key_of(document: Document) -> ObjectName:
-    """Where a stored object is."""
-    meta = document["metadata"]
-    return ObjectName(meta.get("namespace") or "", meta["name"])
 
 
 _CONDITION = {

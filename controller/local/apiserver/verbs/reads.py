@@ -14,7 +14,6 @@ from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import (
     Continuation,
-    InvalidVersionError,
     ListOptions,
     ObjectSelection,
     RequestInfo,
@@ -27,7 +26,6 @@ from trainwright.controller.local.apiserver.store import Expired, ObjectStore, S
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.apiserver.views.tables import (
     Include,
-    TableError,
     include_of,
     partial_metadata,
     partial_metadata_list,
@@ -101,10 +99,7 @@ class ResourceReads:
     async def get(self, call: RequestInfo) -> ServerResponse:
         """One object. Raises StatusError."""
         wanted = negotiate(call)
-        try:
-            await self.reach(parsed_version(call.request.param("resourceVersion")))
-        except InvalidVersionError as error:
-            raise errors.plain_internal(str(error)) from error
+        await self.reach(parsed_version(call.request.param("resourceVersion"), errors.plain_internal))
         one = await self.stored(call)
         if wanted.form == "object" and not wanted.yaml:
             return ServerResponse(body=object_bytes(call.resource, one))
@@ -167,10 +162,7 @@ class ResourceReads:
         self, call: RequestInfo, options: ListOptions, selection: ObjectSelection
     ) -> tuple[Sequence[StoredObject], int, str, int | None]:
         """The objects of a list, its version, the token of the next page, and how many are left."""
-        try:
-            asked = parsed_version(options.version)
-        except InvalidVersionError as error:
-            raise errors.bad_request(f"invalid resource version: {error}") from error
+        asked = parsed_version(options.version, errors.bad_request)
         await self.reach(asked)
         version, after = self._store.version, ""
         if options.page is not None:
@@ -249,10 +241,7 @@ def _without_kind(document: Document) -> Document:
 
 def include(call: RequestInfo) -> Include:
     """What of each object goes into its row of a table. Raises StatusError."""
-    try:
-        return include_of(call.request.param("includeObject"))
-    except TableError as error:
-        raise errors.bad_request(str(error)) from error
+    return include_of(call.request.param("includeObject"))
 
 
 def answered(document: Any, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:

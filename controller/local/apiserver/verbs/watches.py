@@ -13,7 +13,6 @@ from trainwright.api.surroundings import fraction
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.request.call import (
-    InvalidVersionError,
     ListOptions,
     ObjectSelection,
     RequestInfo,
@@ -54,10 +53,7 @@ class Watches:
         """Begin a watch. Raises StatusError."""
         wanted = negotiate(call)
         selection = selection_of(call)
-        try:
-            version = parsed_version(options.version)
-        except InvalidVersionError as error:
-            raise errors.plain_internal(str(error)) from error
+        version = parsed_version(options.version, errors.plain_internal)
         seconds = float(options.seconds or SECONDS * (1 + fraction()))
         frames = _Frames(call, selection, wanted)
         if wanted.form == "metadata" and wanted.as_list:

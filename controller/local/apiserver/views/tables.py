@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
 
+from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.schema.published.kinds import Column
 from trainwright.controller.local.apiserver.views.cells import (
@@ -122,18 +123,11 @@ _META = "meta.k8s.io"
 _LIST_FIELDS = ("resourceVersion", "continue", "remainingItemCount")
 
 
-class TableError(ValueError):
-    """A table cannot be made as it is asked for: 400, BadRequest; the text is the message of the Status."""
-
-    code = 400
-    reason = "BadRequest"
-
-
 def include_of(text: str) -> Include:
     """The query parameter `includeObject`, which says what of each object goes into its row.
 
     Raises:
-        TableError: it has another value.
+        StatusError: it has another value.
     """
     match text:
         case "" | "Metadata":
@@ -141,7 +135,7 @@ def include_of(text: str) -> Include:
         case "None" | "Object":
             return text
     said = f"includeObject: Invalid value: {quoted(text)}: must be 'Metadata', 'Object', 'None', or empty"
-    raise TableError(f"Unable to convert to Table as requested: {said}")
+    raise errors.bad_request(f"Unable to convert to Table as requested: {said}")
 
 
 def table_of_list(

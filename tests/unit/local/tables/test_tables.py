@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import custom, resource
+from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.views.reading import human_duration, since
 from trainwright.controller.local.apiserver.views.tables import (
-    TableError,
     TableFormat,
     include_of,
     partial_metadata_list,
@@ -210,7 +210,7 @@ def test_include_object() -> None:
         "Metadata",
         "Object",
     ]
-    with pytest.raises(TableError) as raised:
+    with pytest.raises(StatusError) as raised:
         include_of("Foo")
     assert str(raised.value) == (
         'Unable to convert to Table as requested: includeObject: Invalid value: "Foo": '

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of a resource: what kubectl looks for before it writes, and where `kubectl explain` finds kinds."""
+"""OpenAPI v3 of the local cluster, as far as clients use it: validation and merging before writes, `kubectl explain`.
 
-from collections.abc import Iterator
+`index` lists the documents, `document` makes one. They are made on demand; the caller keeps them by what they are made
+of.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.schema.published.kinds import Subresource
+from trainwright.controller.local.types.model import Schema, models_by_kind, published_models
 
 Document = dict[str, Any]
 
@@ -174,3 +179,164 @@ def _path_parameters(resource: Resource, *, named: bool) -> list[Document]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}
         for name in names
     ]
+
+
+_KINDS = "x-kubernetes-group-version-kind"
+_EVERYWHERE = ("DeleteOptions", "WatchEvent")
+"""Models that are kinds of every group version."""
+_NESTED = ("properties", "additionalProperties", "items", "allOf", "anyOf", "oneOf", "not")
+
+
+def custom_model_name(resource: Resource, *, of_list: bool = False) -> str:
+    """The name of a custom resource's model, such as `com.example.v1.Widget`."""
+    group = ".".join(reversed(resource.group.split(".")))
+    return f"{group}.{resource.version}.{resource.kind}{'List' if of_list else ''}"
+
+
+def custom_models(resource: Resource, schema: Schema) -> Document:
+    """The models of a custom resource and of its list, by name.
+
+    Args:
+        resource: a served version of a CustomResourceDefinition.
+        schema: its `openAPIV3Schema`.
+    """
+    name, list_name = custom_model_name(resource), custom_model_name(resource, of_list=True)
+    own: Document = {**_completed(schema), _KINDS: [_kind(resource, resource.kind)]}
+    own["properties"] = {**(own.get("properties") or {}), **_type_fields("ObjectMeta")}
+    items = {"type": "array", "items": {"$ref": PREFIX + name}}
+    listed = {
+        "type": "object",
+        "required": ["items"],
+        "properties": {**_type_fields("ListMeta"), "items": items},
+        _KINDS: [_kind(resource, f"{resource.kind}List")],
+    }
+    return {name: own, list_name: listed}
+
+
+def _type_fields(metadata: str) -> Document:
+    text = {"type": "string"}
+    reference = {"allOf": [{"$ref": f"{PREFIX}{_META}.{metadata}"}]}
+    return {"apiVersion": text, "kind": text, "metadata": reference}
+
+
+def _kind(resource: Resource, kind: str) -> Document:
+    return {"group": resource.group, "kind": kind, "version": resource.version}
+
+
+def _completed(schema: Schema) -> Document:
+    """A schema in which embedded resources have their type and metadata."""
+    made: Document = {}
+    for key, value in schema.items():
+        if key == "properties":
+            made[key] = {name: _completed(inner) for name, inner in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, Mapping):
+            made[key] = _completed(value)
+        else:
+            made[key] = value
+    if schema.get("x-kubernetes-embedded-resource") is True:
+        made["properties"] = {**(made.get("properties") or {}), **_type_fields("ObjectMeta")}
+    return made
+
+
+def reachable(roots: Iterable[str], own: Mapping[str, Schema], group: str, version: str) -> Document:
+    """The models that others refer to, with those themselves.
+
+    Args:
+        roots: names of models; one that there is not is left out.
+        own: models beside the published ones.
+        group: of the document; its DeleteOptions and WatchEvent are kinds of it too.
+        version: of the document.
+    """
+    published = published_models()
+    found: Document = {}
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        model = own.get(name) or published.get(name)
+        if name in found or model is None:
+            continue
+        found[name] = model
+        waiting += _references(model)
+    for kind in _EVERYWHERE:
+        name = f"{_META}.{kind}"
+        if group and name in found:
+            kinds = [*found[name][_KINDS], {"group": group, "kind": kind, "version": version}]
+            found[name] = {**found[name], _KINDS: kinds}
+    return {name: found[name] for name in sorted(found)}
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        reference = value.get("$ref")
+        if isinstance(reference, str):
+            yield reference.rpartition("/")[2]
+        for key in _NESTED:
+            inner = value.get(key)
+            if key == "properties" and isinstance(inner, Mapping):
+                for schema in inner.values():
+                    yield from _references(schema)
+            elif inner is not None:
+                yield from _references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _references(inner)
+
+
+_ROOTS = tuple(f"{_META}.{name}" for name in ("DeleteOptions", "Patch", "Status", "WatchEvent"))
+
+
+def document_path(group: str, version: str) -> str:
+    """The path of a document below `/openapi/v3/`, which is its key in the index."""
+    return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+def index(hashes: Mapping[str, str]) -> Document:
+    """`/openapi/v3`.
+
+    Args:
+        hashes: a text per document (`document_path`) that changes with it. Clients keep a document for as long as its
+            hash is the same, and a request with another one is redirected.
+    """
+    return {
+        "paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={hashes[path]}"} for path in sorted(hashes)}
+    }
+
+
+def document(resources: Iterable[Resource], kubernetes_version: str) -> Document:
+    """`/openapi/v3/<path>`: what there is in a group version.
+
+    Args:
+        resources: the resources of one group version; at least one.
+        kubernetes_version: such as `1.36`.
+    """
+    served = list(resources)
+    first = served[0]
+    own: Document = {}
+    paths: Document = {}
+    roots = [*_ROOTS]
+    for resource in served:
+        if resource.custom:
+            own |= custom_models(resource, resource.schema or {})
+            model, list_model = custom_model_name(resource), custom_model_name(resource, of_list=True)
+        else:
+            names = models_by_kind()
+            model = resource.model
+            list_model = names.get((resource.api_version, f"{resource.kind}List"), "")
+        roots += (model, list_model, *_kinds_of_subresources(resource))
+        paths.update(paths_of(resource, model, list_model))
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": kubernetes_version},
+        "paths": {path: paths[path] for path in sorted(paths)},
+        "components": {"schemas": reachable(roots, own, first.group, first.version)},
+    }
+
+
+def _kinds_of_subresources(resource: Resource) -> Iterable[str]:
+    names = models_by_kind()
+    for _, subresource in sorted(resource.subresources.items()):
+        group = subresource.group if subresource.version else resource.group
+        version = subresource.version or resource.version
+        found = names.get((f"{group}/{version}" if group else version, subresource.kind))
+        if found is not None:
+            yield found
