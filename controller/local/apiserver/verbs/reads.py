@@ -52,18 +52,6 @@ def object_bytes(served: Resource, one: StoredObject) -> bytes:
     return encode(served.named(one.document()))
 
 
-def item_bytes(served: Resource, one: StoredObject) -> bytes:
-    """A stored object as an item of a list: those of built-in kinds carry no kind."""
-    if served.custom:
-        return object_bytes(served, one)
-    prefix = _prefix(served.storage_api_version, served.kind)
-    if served.from_storage is None and one.body.startswith(prefix + b","):
-        return b"{" + one.body[len(prefix) + 1 :]
-    document = served.named(one.document())
-    del document["apiVersion"], document["kind"]
-    return encode(document)
-
-
 def list_metadata(version: int, next_page: str = "", remaining: int | None = None) -> Document:
     """The metadata of a list."""
     made: Document = {"resourceVersion": str(version)}
@@ -75,9 +63,20 @@ def list_metadata(version: int, next_page: str = "", remaining: int | None = Non
 
 
 def list_bytes(served: Resource, items: Iterable[StoredObject], metadata: Document) -> bytes:
-    """A list of stored objects."""
+    """A list of stored objects. Items of built-in kinds carry no kind."""
     head = encode({"kind": served.listed_as, "apiVersion": served.api_version, "metadata": metadata})
-    return head[:-1] + b',"items":[' + b",".join([item_bytes(served, one) for one in items]) + b"]}"
+    if served.custom:
+        written = [object_bytes(served, one) for one in items]
+    else:
+        prefix = _prefix(served.storage_api_version, served.kind) + b","
+        as_stored = served.from_storage is None
+        written = [
+            b"{" + one.body[len(prefix) :]
+            if as_stored and one.body.startswith(prefix)
+            else encode(_without_kind(served.named(one.document())))
+            for one in items
+        ]
+    return head[:-1] + b',"items":[' + b",".join(written) + b"]}"
 
 
 def event_bytes(type_: str, body: bytes) -> bytes:
