@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trainwright.api.amounts import Amounts, add, of_containers, read
 from trainwright.api.conditions import find
 from trainwright.api.nodes import selects, tolerates, untolerated
 from trainwright.api.objects import (
@@ -44,36 +45,19 @@ from trainwright.controller.runtime import (
     is_namespace_ending,
 )
 
-Amounts = dict[str, Quantity]
-"""Amounts by the name of the resource, such as cpu, memory or nvidia.com/gpu."""
-
-
-def amounts(wire: Mapping[str, str | int | float] | None) -> Amounts:
-    """Read a map of quantities."""
-    return {name: Quantity.parse(value) for name, value in (wire or {}).items()}
-
 
 def requests_of(pod: Document) -> Amounts:
     """What has to be free on a node for the pod: the most that it needs at any time of its life."""
     spec = spec_of(pod)
-    running = _sum(_requests(container) for container in spec.get("containers") or ())
-    sidecars: Amounts = {}
-    starting: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        if container.get("restartPolicy") == "Always":
-            sidecars = _sum((sidecars, _requests(container)))
-            starting = _most(starting, sidecars)
-        else:
-            starting = _most(starting, _sum((sidecars, _requests(container))))
-    needed = _most(_sum((running, sidecars)), starting)
     # Resources of the whole pod stand in place of those of its containers.
-    needed |= _requests(spec)
-    return _sum((needed, amounts(spec.get("overhead"))))
+    needed = of_containers(spec, "requests") | read((spec.get("resources") or {}).get("requests"))
+    add(needed, read(spec.get("overhead")))
+    return needed
 
 
 def left_on(node: Document, pods: Iterable[Document]) -> Amounts:
     """What is left of a node's allocatable amounts, and of its places for pods, with these pods on it."""
-    left = amounts(status_of(node).get("allocatable"))
+    left = read(status_of(node).get("allocatable"))
     for pod in pods:
         if not is_terminal(pod):
             take(left, requests_of(pod))
@@ -97,22 +81,6 @@ def missing(left: Amounts, requested: Amounts) -> list[str]:
         if requested[name] and left.get(name, Quantity(0)) < requested[name]
     ]
     return short
-
-
-def _requests(container: Document) -> Amounts:
-    return amounts((container.get("resources") or {}).get("requests"))
-
-
-def _sum(parts: Iterable[Amounts]) -> Amounts:
-    total: Amounts = {}
-    for part in parts:
-        for name, amount in part.items():
-            total[name] = total[name] + amount if name in total else amount
-    return total
-
-
-def _most(one: Amounts, other: Amounts) -> Amounts:
-    return {name: max(one.get(name, Quantity(0)), other.get(name, Quantity(0))) for name in one.keys() | other.keys()}
 
 
 NO_NODES = "no nodes available to schedule pods"

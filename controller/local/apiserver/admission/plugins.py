@@ -9,11 +9,11 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from trainwright.api.amounts import Amounts, of_containers, read
 from trainwright.api.objects import Document, generated_name
 from trainwright.api.quantity import canonical
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
-from trainwright.controller.local.apiserver.kinds.amounts import Amounts, of_containers, read
 from trainwright.controller.local.apiserver.kinds.parts import entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import set_account
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 
 from trainwright.api import times
+from trainwright.api.amounts import read as read_amounts
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
 from trainwright.api.surroundings import new_uid
@@ -229,7 +230,7 @@ def _default_container_limits(item: Document) -> None:
 def _limit_errors(item: Document, field: str, _: Document) -> Errors:
     found: Errors = []
     for low, high, at in _ORDERED:
-        small, large = amounts.read(item.get(low)), amounts.read(item.get(high))
+        small, large = read_amounts(item.get(low)), read_amounts(item.get(high))
         found += [
             invalid(f"{field}.{at}[{name}]", item[low][name], f"{low} is greater than {high}")
             for name in small
@@ -242,7 +243,7 @@ def _limit_errors(item: Document, field: str, _: Document) -> Errors:
 def _amount_errors(listed: Document, field: str, _: Document) -> Errors:
     return [
         error
-        for name, amount in amounts.read(listed).items()
+        for name, amount in read_amounts(listed).items()
         for error in amount_errors(name, amount, f"{field}.{name}")
     ]
 
@@ -313,13 +314,13 @@ def _claim_update_errors(claim: Document, old: Document) -> Errors:
         if before.get(field) is None:
             expected[field] = spec.get(field)
     size, size_before = (
-        amounts.read(part(part(one, "resources"), "requests")).get("storage") or Quantity(0) for one in (spec, before)
+        read_amounts(part(part(one, "resources"), "requests")).get("storage") or Quantity(0) for one in (spec, before)
     )
     if part(claim, "status").get("phase") == "Bound":
         expected["resources"] = spec.get("resources")
     if not same(spec, expected):
         found.append(forbidden("spec", "spec is immutable after creation except resources.requests for bound claims"))
-    capacity = amounts.read(part(part(old, "status"), "capacity")).get("storage") or Quantity(0)
+    capacity = read_amounts(part(part(old, "status"), "capacity")).get("storage") or Quantity(0)
     if size < size_before and size <= capacity:
         found.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
     return found

@@ -3,6 +3,7 @@
 
 import re
 
+from trainwright.api.amounts import read as read_amounts
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
 from trainwright.api.selectors import SelectorError, label_selector_of
@@ -128,7 +129,7 @@ def _field_errors(reference: Document, supported: tuple[str, ...], field: str) -
 @register("resources")
 def resource_errors(resources: Document, field: str, _: Document) -> Errors:
     """Errors of requests and limits of a container: resources cannot be overcommitted but for those of Kubernetes."""
-    limits, requests = amounts.read(resources.get("limits")), amounts.read(resources.get("requests"))
+    limits, requests = read_amounts(resources.get("limits")), read_amounts(resources.get("requests"))
     found: Errors = []
     for kind, listed in (("limits", limits), ("requests", requests)):
         for name, amount in listed.items():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.kinds.amounts import of_containers
+from trainwright.api.amounts import of_containers
 from trainwright.controller.local.apiserver.kinds.pods import PodStrategy
 from trainwright.controller.local.apiserver.kinds.podspecs import pull_policy
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
