@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import yaml
@@ -61,13 +61,7 @@ from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.node import STOP_SECONDS, LocalNode
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.podaccess import (
-    ExecRequest,
-    ExecSession,
-    LogRequest,
-    Streams,
-    UnavailableError,
-)
+from trainwright.controller.local.podaccess import ExecSource, GonePods, LogSource, PortSource, UnavailableError
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.runtime import (
     GRACE_SECONDS,
@@ -212,11 +206,7 @@ async def assembled(
     )
     serve_identity(server, tokens, authenticator, authorizer, Chain((plugins.mutate,)))
     server.register_handler("", "pods", "binding", Bindings(server.writes, server.admission).create)
-    server.register_handler("", "pods", "log", PodLogs(store, _no_logs).get)
-    server.register_handler("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
-    attaches = PodExecs(store, _no_execs, server.admission, attach=True)
-    server.register_handler("", "pods", "attach", attaches.connect)
-    server.register_handler("", "pods", "portforward", PodPortForwards(store, _no_ports, server.admission).connect)
+    _serve_pods(server, _no_node, _no_node, _no_node, _no_node)
     evictions = Evictions(server.writes, Deletes(store, Chain(), conversions), server.admission)
     server.register_handler("", "pods", "eviction", evictions.create)
     if snapshot is not None:
@@ -402,15 +392,7 @@ async def local_cluster(
         )
         declare_controllers(manager, settings=controllers)
         node.declare(manager)
-        logs = PodLogs(api.server.store, node.logs, node.gone)
-        api.server.register_handler("", "pods", "log", logs.get)
-        api.server.register_handler(
-            "", "pods", "exec", PodExecs(api.server.store, node.exec, api.server.admission).connect
-        )
-        attaches = PodExecs(api.server.store, node.attach, api.server.admission, attach=True)
-        api.server.register_handler("", "pods", "attach", attaches.connect)
-        ports = PodPortForwards(api.server.store, node.connect, api.server.admission)
-        api.server.register_handler("", "pods", "portforward", ports.connect)
+        _serve_pods(api.server, node.logs, node.exec, node.attach, node.connect, node.gone)
         api.server.serve_group(METRICS, PodMetrics(api.server.store, node.usage, now))
         async with TaskScope("local cluster") as tasks:
             running: set[asyncio.Task[None]] = set()
@@ -427,19 +409,27 @@ async def local_cluster(
                     await asyncio.wait(running)
 
 
-_NO_NODE = "no node of this API server runs pods"
+async def _no_node(*_: Any, **__: Any) -> NoReturn:
+    raise UnavailableError("no node of this API server runs pods")
 
 
-async def _no_logs(namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:  # noqa: ARG001 - a LogSource
-    raise UnavailableError(_NO_NODE)
-
-
-async def _no_ports(namespace: str, pod: str, port: int) -> Streams:  # noqa: ARG001 - a PortSource
-    raise UnavailableError(_NO_NODE)
-
-
-async def _no_execs(namespace: str, pod: str, request: ExecRequest) -> ExecSession:  # noqa: ARG001 - an ExecSource
-    raise UnavailableError(_NO_NODE)
+def _serve_pods(
+    server: APIServer,
+    logs: LogSource,
+    execs: ExecSource,
+    attaches: ExecSource,
+    ports: PortSource,
+    gone: GonePods | None = None,
+) -> None:
+    """Answer requests for logs, processes and ports of pods."""
+    store, admission = server.store, server.admission
+    for name, handler in (
+        ("log", PodLogs(store, logs, gone).get),
+        ("exec", PodExecs(store, execs, admission).connect),
+        ("attach", PodExecs(store, attaches, admission, attach=True).connect),
+        ("portforward", PodPortForwards(store, ports, admission).connect),
+    ):
+        server.register_handler("", "pods", name, handler)
 
 
 async def install(client: Client, documents: Iterable[Document], *, owner: str) -> None:
