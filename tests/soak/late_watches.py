@@ -25,8 +25,11 @@ def main() -> int:
     for _ in range(arguments.rounds):
         seed = arguments.seed or secrets.token_hex(4)
         print(f"--late-watches={seed}", flush=True)
-        command = [sys.executable, "-m", "pytest", "--control-plane=local", f"--late-watches={seed}"]
-        failed += repeated([*command, *side_by_side(), *(arguments.tests or all_tests()), *options], 1)
+        chosen = all_tests()  # folders, and what is left out of them
+        if arguments.tests:
+            chosen = [*arguments.tests, *chosen[1:]]
+        command = [sys.executable, "-m", "pytest", f"--late-watches={seed}", *side_by_side()]
+        failed += repeated([*command, *chosen, *options], 1)
     return 1 if failed else 0
 
 

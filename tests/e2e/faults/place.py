@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import name_of
 from trainwright.api.times import format_time, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.why.kinds import QUOTA
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 Document = dict[str, Any]
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -49,13 +51,13 @@ class Place:
         """A runtime with one replicated job `node`, whose pods have these fields."""
         job = more.pop("job", {})
         steps = more.pop("steps", ())
-        replicated = [replicated_job(step, step, {**(pod or {})}, {}) for step in steps]
-        node = replicated_job("node", "trainer", pod or {}, job)
+        replicated = [made(step, pod or {}, step=step) for step in steps]
+        node = made("node", pod or {}, **job)
         if steps:
             node["dependsOn"] = [{"name": step, "status": "Complete"} for step in steps]
-        template = {"spec": {**more.pop("jobset", {}), "replicatedJobs": [*replicated, node]}}
-        spec = {"mlPolicy": {"numNodes": 1}, "template": template, **more}
-        await self.create("TrainingRuntime", "trainer.kubeflow.org/v1alpha1", "r", spec=spec)
+        await self.client.create(
+            runtime_document("r", *replicated, node, namespace=self.namespace, **more), kind=TrainingRuntime.RESOURCE
+        )
 
     async def job(self, name: str = "j", *, nodes: int = 1, **spec: Any) -> Document:
         reference = {"kind": "TrainingRuntime", "name": "r"}
@@ -91,11 +93,11 @@ class Place:
                 await self.patch_pod(pod, status)
 
 
-def replicated_job(name: str, step: str, pod: Document, job: Document) -> Document:
-    container: Document = {"name": name, "image": "example.com/none", **pod.get("container", {})}
+def made(name: str, pod: Document, **job: Any) -> Document:
+    """A replicated job; `container` of the pod has fields of its container."""
     spec = {key: value for key, value in pod.items() if key != "container"}
-    template = {**job, "template": {"spec": {"containers": [container], **spec}}}
-    return {"name": name, "template": {"metadata": {"labels": {STEP: step}}, "spec": template}}
+    container = {"name": name, "image": "example.com/none", **pod.get("container", {})}
+    return replicated_job(name, {"containers": [container], **spec}, **job)
 
 
 def waiting(reason: str, message: str, *, restarts: int = 0, last: Document | None = None) -> Document:

@@ -8,12 +8,15 @@ import msgspec
 import pytest
 import yaml
 
+from tests.builders import train_job
+from trainwright.api.objects import wire
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.plugins.contract import OFFLINE
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, built_in
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 ROOT = Path(__file__).parents[3]
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -25,36 +28,14 @@ def server(with_jobsets: ControlPlane) -> ControlPlane:
 
 
 def runtime(namespace: str) -> dict[str, Any]:
-    made: dict[str, Any] = yaml.safe_load(f"""
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainingRuntime
-metadata: {{name: ring, namespace: {namespace}}}
-spec:
-  mlPolicy: {{mpi: {{}}}}
-  template:
-    spec:
-      replicatedJobs:
-      - name: launcher
-        template: {{spec: {{template: {{spec: {{containers: [{{name: node, image: a}}]}}}}}}}}
-      - name: node
-        template:
-          metadata: {{labels: {{{STEP}: trainer}}}}
-          spec: {{template: {{spec: {{containers: [{{name: node, image: b}}]}}}}}}
-""")
-    return made
+    jobs = (replicated_job("launcher"), replicated_job("node"))
+    return runtime_document("ring", *jobs, namespace=namespace, policy={"mpi": {}})
 
 
 def job(namespace: str, image: str = "mine", nodes: int = 2) -> dict[str, Any]:
-    made: dict[str, Any] = yaml.safe_load(f"""
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainJob
-metadata: {{name: tune, namespace: {namespace}}}
-spec:
-  runtimeRef: {{name: ring, kind: TrainingRuntime}}
-  suspend: true
-  trainer: {{numNodes: {nodes}, image: {image}}}
-""")
-    return made
+    reference = {"name": "ring", "kind": "TrainingRuntime"}
+    trainer = {"numNodes": nodes, "image": image}
+    return wire(train_job("tune", namespace, uid="", runtimeRef=reference, suspend=True, trainer=trainer))
 
 
 def render(server: ControlPlane, file: Path, document: dict[str, Any], *arguments: str) -> int:

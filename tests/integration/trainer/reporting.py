@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
+from tests.builders import train_job
 from tests.reports import Reply, audience, path_of, send
 from tests.repository import our_definitions
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.kubernetes.core.v1 import ServiceAccount
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.local.controllers import jobset_webhooks
@@ -45,15 +46,8 @@ class World:
 
     async def job(self, name: str, **status: Any) -> None:
         """Create a TrainJob that no controller touches. Names are those of this test, here and in all methods."""
-        await self.client.create(
-            {
-                "apiVersion": "trainer.kubeflow.org/v1alpha1",
-                "kind": "TrainJob",
-                "metadata": {"name": self.own(name), "namespace": SPACE},
-                "spec": {"runtimeRef": {"name": "none"}, "managedBy": "kueue.x-k8s.io/multikueue"},
-            },
-            kind=TrainJob.RESOURCE,
-        )
+        job = train_job(self.own(name), SPACE, uid="", managedBy="kueue.x-k8s.io/multikueue")
+        await self.client.create(wire(job), kind=TrainJob.RESOURCE)
         if status:
             await self.set_status(name, **status)
 

@@ -9,27 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.builders import condition, train_job
+from trainwright.api.objects import wire
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.testing import ControlPlane
-
-RUNTIME = {
-    "apiVersion": "trainer.kubeflow.org/v1alpha1",
-    "kind": "TrainingRuntime",
-    "metadata": {"name": "r"},
-    "spec": {
-        "mlPolicy": {"numNodes": 1},
-        "template": {
-            "spec": {
-                "replicatedJobs": [
-                    {
-                        "name": "node",
-                        "template": {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "i"}]}}}},
-                    }
-                ]
-            }
-        },
-    },
-}
+from trainwright.plugins.testing import runtime_document
 
 
 class Shell:
@@ -42,9 +26,8 @@ class Shell:
 
     def job(self, name: str = "j", **spec: Any) -> None:
         reference = {"kind": "TrainingRuntime", "name": "r"}
-        self.create({**RUNTIME, "metadata": {"name": "r"}})
-        kind = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
-        self.create({**kind, "metadata": {"name": name}, "spec": {"runtimeRef": reference, **spec}})
+        self.create(runtime_document("r"))
+        self.create(wire(train_job(name, uid="", runtimeRef=reference, **spec)))
 
     def create(self, document: dict[str, Any]) -> None:
         metadata = {**document["metadata"], "namespace": self.namespace}
@@ -60,9 +43,7 @@ class Shell:
         return [f"--namespace={self.namespace}", f"--kubeconfig={kubeconfig or self.control_plane.kubeconfig}"]
 
     def end(self, kind: str) -> None:
-        condition = {"type": kind, "status": "True", "reason": "Test", "message": "the test ends it"}
-        condition["lastTransitionTime"] = "2026-11-22T13:00:00Z"
-        body = {"status": {"conditions": [condition]}}
+        body = {"status": {"conditions": [condition(kind, reason="Test", message="the test ends it")]}}
         self.control_plane.stored.patch("trainjob", "j", body, self.namespace, subresource="status")
 
 

@@ -8,10 +8,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from tests.builders import condition, train_job
 from tests.integration.trainer.reporting import SPACE, World, running
 from tests.reports import TIME, progress
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import KEY, belongs, config_map_name, read
 from trainwright.controller.runtime import NotFound
@@ -20,7 +22,7 @@ from trainwright.controller.trainer.assembly.parts import PARTS, parts_of
 from trainwright.controller.trainer.assembly.settings import settings_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-COMPLETE = {"type": "Complete", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": TIME}
+COMPLETE = condition("Complete", at=TIME)
 HOSTILE = "<img onerror=alert(1)>\x1b[2J"
 
 
@@ -39,13 +41,7 @@ def world(shared: World) -> World:
 
 async def own_job(world: World, name: str) -> TrainJob:
     """A TrainJob of this manager, which waits for its runtime."""
-    document = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": world.own(name), "namespace": SPACE},
-        "spec": {"runtimeRef": {"name": "none"}},
-    }
-    await world.client.create(document, kind=TrainJob.RESOURCE)
+    await world.client.create(wire(train_job(world.own(name), SPACE, uid="")), kind=TrainJob.RESOURCE)
     return await world.client.get(TrainJob, world.own(name), SPACE)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tests.builders import RUNNING
 from tests.integration.trainer.conftest import TEMPLATE
 from tests.integration.trainer.reporting import SPACE, World, running
 from trainwright.api.config.v1alpha1 import Configuration
@@ -22,7 +23,6 @@ from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
 
 JOBS = [f"job-{number:02}" for number in range(30)]
-READY = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
 ALL: dict[str, Any] = {
     "featureGates": {"ProgressPull": True},
     "progress": {"history": True, "jobMetrics": True, "stallAfter": "2m"},
@@ -69,7 +69,7 @@ async def test_a_manager_that_starts_beside_jobs_that_reported_writes_nothing(tm
         metrics = [{"name": "loss", "value": "NaN"}, {"name": "current_step", "value": "7"}]
         told = {"progressPercentage": 7, "lastUpdatedTime": format_time(wall_clock()), "metrics": metrics}
         for name in JOBS:
-            counts = {"status": {"replicatedJobsStatus": [READY]}}
+            counts = {"status": {"replicatedJobsStatus": [RUNNING]}}
             await world.client.patch(JobSet.RESOURCE, name, SPACE, counts, subresource="status")
             status = {"status": {"trainerStatus": told}}
             await world.client.patch(TrainJob.RESOURCE, name, SPACE, status, subresource="status")

@@ -16,6 +16,7 @@ from typing import Any
 import kubernetes.config
 import pytest
 
+from tests.builders import RUNNING, condition
 from tests.integration.trainer.conftest import TEMPLATE
 from tests.integration.trainer.reporting import SPACE, World, running
 from tests.reports import TIME
@@ -27,7 +28,6 @@ from trainwright.controller.runtime import NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
 
 SAMPLES = ROOT / "docs" / "samples" / "plugins"
-READY = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ async def test_one_posts_to_a_url_and_one_suspends_on_a_plateau(
         for name, annotations in (("flat", {"samples.trainwright.dev/plateau": "2"}), ("other", {})):
             metadata = {"name": world.own(name), "namespace": SPACE, "annotations": annotations}
             await create(world, "TrainJob", metadata, {"runtimeRef": {"name": "plain"}})
-            await eventually(lambda name=name: set_jobset_status(world, name, replicatedJobsStatus=[READY]))  # type: ignore[misc]
+            await eventually(lambda name=name: set_jobset_status(world, name, replicatedJobsStatus=[RUNNING]))  # type: ignore[misc]
         running_jobs = {(world.own(name), "Running") for name in ("flat", "other")}
         await eventually(lambda: {(one["name"], one["to"]) for one in posted}, lambda found: found >= running_jobs)
 
@@ -138,7 +138,7 @@ async def test_one_posts_to_a_url_and_one_suspends_on_a_plateau(
         assert next(minutes) >= 3  # the best one, and two that are not better
         assert not await suspended("other")
         await eventually(lambda: posted, lambda found: any(one["to"] == "Suspended" for one in found))
-        ended = {"type": "Completed", "status": "True", "reason": "Done", "message": "so", "lastTransitionTime": TIME}
+        ended = condition("Completed", reason="Done", message="so", at=TIME)
         await set_jobset_status(world, "other", conditions=[ended], terminalState="Completed")
         await eventually(lambda: posted[-1], lambda one: one["to"] == "Complete")
         wanted = {"name": world.own("other"), "from": "Running", "reason": "Done", "progressPercentage": 30}

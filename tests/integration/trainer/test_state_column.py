@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.builders import condition, train_job
 from tests.integration.trainer.conftest import TIME
+from trainwright.api.objects import wire
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.runtime.testing import ControlPlane
@@ -21,10 +23,6 @@ RUNNING, CREATED = BuildOutcome(), BuildOutcome(created=True)
 LATER = parse("2100-01-01T00:00:00Z")
 
 
-def condition(kind: str, status: str = "True") -> dict[str, Any]:
-    return {"type": kind, "status": status, "reason": "R", "message": "m", "lastTransitionTime": TIME}
-
-
 def state(control_plane: ControlPlane, namespace: str, name: str) -> str:
     """What the column shows; the table is made by the API server."""
     header, row = control_plane.kubectl("--namespace", namespace, "get", "trainjob", name).splitlines()
@@ -33,13 +31,7 @@ def state(control_plane: ControlPlane, namespace: str, name: str) -> str:
 
 
 def create(control_plane: ControlPlane, namespace: str, name: str, **spec: Any) -> None:
-    document = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"runtimeRef": {"name": "runtime"}, **spec},
-    }
-    control_plane.kubectl("create", "--filename=-", stdin=json.dumps(document))
+    control_plane.stored.create(wire(train_job(name, namespace, uid="", **spec)))
 
 
 def patch_status(control_plane: ControlPlane, namespace: str, name: str, patch: dict[str, Any]) -> None:

@@ -3,9 +3,11 @@
 
 from pathlib import Path
 
+from tests.builders import train_job
 from tests.integration.trainer.reporting import ACCOUNT, SPACE, running
 from tests.reports import audience, path_of, progress
 from trainwright.api.kubernetes.core.v1 import Namespace, ServiceAccount
+from trainwright.api.objects import wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -48,12 +50,7 @@ async def test_a_manager_of_one_namespace_takes_no_reports_of_jobs_elsewhere(tmp
     async with running(tmp_path, namespace=SPACE) as world:
         await world.client.create({"metadata": {"name": "team"}}, kind=Namespace.RESOURCE)
         await world.client.create({"metadata": {"name": ACCOUNT, "namespace": "team"}}, kind=ServiceAccount.RESOURCE)
-        job = {
-            "apiVersion": TrainJob.RESOURCE.api_version,
-            "kind": "TrainJob",
-            "spec": {"runtimeRef": {"name": "none"}},
-        }
-        elsewhere = {**job, "metadata": {"name": world.own("a"), "namespace": "team"}}
+        elsewhere = wire(train_job(world.own("a"), "team", uid=""))
         await world.client.create(elsewhere, kind=TrainJob.RESOURCE)
         await world.job("a")
         assert (await world.report("a", progress(1))).code == 200

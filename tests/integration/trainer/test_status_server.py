@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.builders import condition
 from tests.integration.trainer.reporting import SPACE, World, running
 from tests.reports import TIME, path_of, progress
 from trainwright.controller.runtime.testing.settle import settle_manager
@@ -14,7 +15,7 @@ from trainwright.controller.runtime.testing.waiting import equals, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-COMPLETE = {"type": "Complete", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": TIME}
+COMPLETE = condition("Complete", at=TIME)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

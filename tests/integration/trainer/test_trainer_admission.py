@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.integration.trainer.conftest import TEMPLATE
+from tests.builders import train_job
 from tests.managers import start_manager
+from trainwright.api.objects import wire
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 CRDS = Path(__file__).parents[3] / "config" / "crd"
 
@@ -32,13 +34,11 @@ def space(admitted: ControlPlane) -> str:
 
 
 def runtime(name: str, *, replicas: int = 1) -> dict[str, Any]:
-    (job,) = TEMPLATE["spec"]["replicatedJobs"]
-    template = {"spec": {"replicatedJobs": [{**job, "replicas": replicas}]}}
-    return document("TrainingRuntime", name, {"mlPolicy": {"numNodes": 1}, "template": template})
+    return runtime_document(name, {**replicated_job(), "replicas": replicas})
 
 
 def job(name: str, **spec: Any) -> dict[str, Any]:
-    return document("TrainJob", name, {"runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"}, **spec})
+    return wire(train_job(name, uid="", **{"runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"}, **spec}))
 
 
 def document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -3,23 +3,20 @@
 
 from typing import Any
 
-from tests.integration.trainer.conftest import POD, STEP, TIME, User, conditions, working
+from tests.builders import condition
+from tests.integration.trainer.conftest import TIME, User, conditions, working
 from trainwright.api.config.v1alpha1 import Cleanup
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.job.lifetime import ANNOTATION_JOB, ANNOTATION_OBJECTS
+from trainwright.plugins.testing import replicated_job, runtime_document
 
-RUNTIME: dict[str, Any] = {
-    "mlPolicy": {"numNodes": 1, "mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}},
-    "template": {
-        "spec": {
-            "replicatedJobs": [
-                {"name": "launcher", "template": {"metadata": STEP, "spec": {"template": {"spec": POD}}}},
-                {"name": "node", "template": {"spec": {"template": {"spec": POD}}}},
-            ]
-        }
-    },
-}
+RUNTIME: dict[str, Any] = runtime_document(
+    "runtime",
+    replicated_job("launcher", step="trainer"),
+    replicated_job(),
+    policy={"mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}},
+)["spec"]
 """Its jobs have a Secret."""
 
 
@@ -27,7 +24,7 @@ async def ended(user: User, name: str) -> None:
     """Create a job with a Secret, and let it end."""
     await user.job(name)
     await user.until("jobset", name, bool)
-    done = {"type": "Completed", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
+    done = condition("Completed", at=TIME)
     await user.patch("jobset", name, {"status": {"conditions": [done]}}, subresource="status")
     await user.until("trainjob", name, lambda job: "Complete" in conditions(job))
 
@@ -46,7 +43,7 @@ async def test_a_finished_job_goes_in_time(with_jobsets: ControlPlane, namespace
         # Ended, too, but another controller's.
         await user.job("foreign", managedBy="kueue.x-k8s.io/multikueue")
         await user.annotate("trainjob", "foreign", ANNOTATION_JOB, "0")
-        done = {"type": "Complete", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
+        done = condition("Complete", at=TIME)
         await user.patch("trainjob", "foreign", {"status": {"conditions": [done]}}, subresource="status")
         await user.job("later")
         await user.until("jobset", "later", bool)

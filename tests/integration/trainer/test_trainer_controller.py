@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders import condition
+from tests.builders import counts as counted
 from tests.integration.trainer.conftest import POD, STEP, TEMPLATE, TIME, User, conditions, working
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.audit import AuditedCall
@@ -44,8 +46,8 @@ async def test_the_jobsets_end_is_the_jobs(user: User, theirs: str, ours: str) -
     await user.runtime()
     await user.job("job")
     await user.until("jobset", "job", bool)
-    end = {"type": theirs, "status": "True", "reason": "Because", "message": "so", "lastTransitionTime": TIME}
-    counts = {"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}
+    end = condition(theirs, reason="Because", message="so", at=TIME)
+    counts = counted(succeeded=1)
     status = {"conditions": [end], "replicatedJobsStatus": [counts], "restarts": 0}
     await user.patch("jobset", "job", {"status": status}, subresource="status")
     job = await user.until("trainjob", "job", lambda job: ours in conditions(job))
@@ -165,7 +167,7 @@ async def test_a_jobset_that_goes_while_no_manager_runs_is_not_run_twice(
     with_jobsets: ControlPlane, namespace: str
 ) -> None:
     short_lived = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "ttlSecondsAfterFinished": 60}}
-    ran = {"name": "node", "active": 0, "ready": 0, "succeeded": 1, "failed": 0, "suspended": 0}
+    ran = counted(succeeded=1)
     async with working(with_jobsets, namespace) as user:
         await user.create("TrainingRuntime", "runtime", {"mlPolicy": {"numNodes": 1}, "template": short_lived})
         for name in ("ran", "waited"):

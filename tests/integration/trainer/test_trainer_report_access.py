@@ -14,11 +14,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from prometheus_client import CollectorRegistry
 
+from tests.builders import jobset, train_job
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, key_of, owner_reference, uid_of
+from trainwright.api.objects import Document, key_of, uid_of, wire
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime import Cache, Client, ClusterConfig, HTTPTransport, NotFound, load_config
@@ -51,13 +52,12 @@ class Team:
 
     async def job(self, name: str) -> TrainJob:
         """A TrainJob with a JobSet."""
-        spec = {"runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"}}
-        metadata: Document = {"name": name, "namespace": self.namespace}
-        await self.client.create({"metadata": metadata, "spec": spec}, kind=TrainJob.RESOURCE)
+        await self.client.create(wire(train_job(name, self.namespace, uid="")), kind=TrainJob.RESOURCE)
         job = await self.client.get(TrainJob, name, self.namespace)
-        owner = owner_reference(job, TrainJob.RESOURCE)
-        document = {"metadata": {**metadata, "ownerReferences": [owner]}, "spec": {"replicatedJobs": []}}
-        await self.client.create(document, kind=JobSet.RESOURCE)
+        await self.client.create(
+            wire(jobset(name=name, namespace=self.namespace, uid="", owner=job, replicatedJobs=[])),
+            kind=JobSet.RESOURCE,
+        )
         return job
 
     async def pod(self, name: str, job: str) -> None:

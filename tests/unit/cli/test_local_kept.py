@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders import condition, train_job
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
+from trainwright.api.objects import wire
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import ending
 from trainwright.controller.cli.local.running import _make_room
@@ -20,8 +22,7 @@ MIB = 1 << 20
 
 
 def job(name: str, kind: str = "", at: str = "") -> dict[str, Any]:
-    conditions = [{"type": kind, "status": "True", "lastTransitionTime": at}] if kind else []
-    return {"metadata": {"name": name, "namespace": "n", "uid": name}, "status": {"conditions": conditions}}
+    return wire(train_job(name, uid=name, conditions=[condition(kind, at=at)] if kind else []))
 
 
 def test_jobs_that_have_ended_come_latest_first() -> None:

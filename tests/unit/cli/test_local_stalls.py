@@ -103,9 +103,7 @@ def test_that_a_job_has_never_reported_is_no_reason() -> None:
 @pytest.mark.parametrize("condition", ["Complete", "Suspended", "Blocked"])
 def test_a_job_that_does_not_run_does_not_hang(condition: str) -> None:
     document = job()
-    document["status"]["conditions"] = [
-        {"type": condition, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time_at(0)}
-    ]
+    document["status"]["conditions"] = [builders.condition(condition, at=time_at(0))]
     assert TimedLooks(5).look(900, document, pod(0), pod(1, ended=0)) == ""
 
 

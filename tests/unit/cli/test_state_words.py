@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests import builders
 from tests.repository import ROOT, documents
 from tests.unit.trainer.explain.world import NOW, World, at, condition, container
 from trainwright.api.kubernetes.meta.v1 import Condition
@@ -33,7 +34,7 @@ CRASHED = {"exitCode": 1, "reason": "Error", "finishedAt": at(60), "startedAt": 
 
 
 def counts(world: World, *, ready: int = 0, active: int = 1) -> None:
-    one = {"name": "node", "ready": ready, "active": active, "succeeded": 0, "failed": 0, "suspended": 0}
+    one = builders.counts(active=active, ready=ready)
     world.job.setdefault("status", {})["jobsStatus"] = [one]
     world.jobset["status"]["replicatedJobsStatus"] = [one]
 

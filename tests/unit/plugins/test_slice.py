@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way from a TrainJob to its JobSet and back, with the two plugins that every job uses."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
+from tests import builders
+from tests.builders import condition
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.plugins.contract import OFFLINE, ClusterFacts, FactUnavailable, Reference, Unreadable
@@ -13,15 +17,14 @@ from trainwright.plugins.testing import runtime, train_job
 
 PIPELINE = Pipeline(Registry.load(candidates=built_in()))
 TIME = "2026-01-02T03:04:05Z"
-COMPLETED = {"type": "Completed", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
+COMPLETED = condition("Completed", at=TIME)
 JOBSET = Reference(JobSet.RESOURCE, "team", "job")
 
 
-def jobset(*, suspend: bool | None = None, status: object = None, of: str = "u-1") -> JobSet:
+def jobset(*, suspend: bool | None = None, status: Any = None, of: str = "u-1") -> JobSet:
     """A JobSet that the TrainJob with the uid `of` controls; `u-1` is the uid of `train_job`."""
-    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "job", "uid": of}
-    metadata = {"name": "job", "ownerReferences": [{**owner, "controller": True}]}
-    return msgspec.convert({"metadata": metadata, "spec": {"suspend": suspend}, "status": status}, JobSet)
+    spec: dict[str, Any] = {} if suspend is None else {"suspend": suspend}
+    return builders.jobset(name="job", owner=builders.train_job("job", uid=of), status=status, **spec)
 
 
 def test_the_plain_job_becomes_one_jobset() -> None:
@@ -127,14 +130,7 @@ def test_facts_are_announced_and_a_failed_read_can_be_retried() -> None:
 def test_terminal_conditions_are_copied_with_their_time(
     conditions: list[tuple[str, str]], expected: list[tuple[str, str]]
 ) -> None:
-    live = jobset(
-        status={
-            "conditions": [
-                {"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": TIME}
-                for type_, status in conditions
-            ]
-        }
-    )
+    live = jobset(status={"conditions": [condition(type_, status, at=TIME) for type_, status in conditions]})
 
     status = PIPELINE.begin_status(train_job()).status(ClusterFacts({JOBSET: live}))
 

@@ -12,6 +12,8 @@ from typing import Any, cast
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from tests import builders
+from tests.builders import counts
 from trainwright.api.objects import Key, key_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
@@ -389,17 +391,14 @@ def train_job(
         replicated: name of the replicated job.
         ready_too: names of other replicated jobs that are ready.
     """
-    marks = {P: "file", f"{P}-interval": "10s"} if marks is None else marks
-    counts = {"name": replicated, "ready": ready, "succeeded": 0, "failed": 0, "active": active, "suspended": 0}
-    status: dict[str, Any] = {"jobsStatus": [counts, *({**counts, "name": name} for name in ready_too)]}
-    if condition:
-        moment = (START + timedelta(seconds=ended)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        entry = {"type": condition, "status": "True", "reason": "R", "message": "", "lastTransitionTime": moment}
-        status["conditions"] = [entry]
-    if stored is not None:
-        status["trainerStatus"] = stored
-    metadata: dict[str, Any] = {"name": name, "namespace": "team", "uid": uid, "annotations": marks}
-    if deleted:
-        metadata["deletionTimestamp"] = "2026-05-06T07:08:09Z"
-    document = {"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}, "status": status}
-    return msgspec.convert(document, TrainJob)
+    one = counts(replicated, active=active, ready=ready)
+    return builders.train_job(
+        name,
+        "team",
+        uid=uid,
+        annotations={P: "file", f"{P}-interval": "10s"} if marks is None else marks,
+        deleted=START if deleted else None,
+        jobs=[one, *({**one, "name": other} for other in ready_too)],
+        conditions=[builders.condition(condition, at=START + timedelta(seconds=ended))] if condition else None,
+        progress=stored,
+    )

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.builders import train_job
+from tests.builders import condition, train_job
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
@@ -517,7 +517,7 @@ async def test_own_writes_that_the_watch_shows_late_are_known() -> None:
 
 def ended(kind: str) -> list[dict[str, Any]]:
     time = "2020-01-01T00:00:00Z"
-    return [{"type": kind, "status": "True", "reason": "r", "message": "m", "lastTransitionTime": time}]
+    return [condition(kind, at=time)]
 
 
 @jumping

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.builders import condition
+from tests.builders import condition, counts
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.decision import (
@@ -25,7 +25,7 @@ CREATED = "2026-01-01T00:00:00Z"
 NOW = dt.datetime(2026, 1, 1, 0, 1, 0, tzinfo=dt.UTC)
 """A minute after the creation."""
 OBSTACLE = Obstacle(Reason.APPLY_REFUSED, "no", RuntimeError(), final=False)
-COUNTED = {"name": "node", "active": 1, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
+COUNTED = counts(active=1)
 QUEUED = {"kueue.x-k8s.io/queue-name": "q"}
 ADMITTED = {"manager": "kueue.x-k8s.io/manager"} | {
     "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [{"name": "node"}]}}}

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests import builders
+from tests.builders import condition
 from trainwright.api.kubernetes.core.v1 import ConfigMap, LimitRange
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta, OwnerReference
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
@@ -238,7 +239,7 @@ def test_an_edit_of_a_runtime_that_restarts_queued_jobs_is_warned_of(
     edit: dict[str, Any], jobs: int, warned: str
 ) -> None:
     """Kueue computes pods from the runtime as it is now, and stops a job whose pods differ."""
-    over = [{"type": "Complete", "status": "True", "reason": "R", "message": "", "lastTransitionTime": OLD}]
+    over = [condition("Complete", at=OLD)]
     others = [
         train_job(metadata={"name": "free"}),
         train_job(metadata=QUEUED, suspend=True),

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests import builders
-from tests.builders import condition
+from tests.builders import RUNNING, condition
 from tests.virtual_trainer import VirtualTrainer
 from trainwright.api.conditions import find
 from trainwright.api.config.v1alpha1 import Progress
@@ -27,7 +27,6 @@ from trainwright.controller.trainer.progress.report import Allowance, JobReports
 from trainwright.controller.trainer.progress.stall import StallController
 
 ANNOTATION = "trainwright.dev/progress-stall-after"
-READY = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
 T = "2026-01-01T00:00:00Z"
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 """The time of day when the clock says 0."""
@@ -38,9 +37,9 @@ BEGIN = 100_000.0
 STATES: dict[str, dict[str, Any]] = {
     "running": {},
     "pending": {"jobsStatus": []},
-    "not ready": {"jobsStatus": [{**READY, "ready": 0}]},
-    "initializing": {"jobsStatus": [{**READY, "name": "dataset-initializer"}, {**READY, "ready": 0}]},
-    "pods ended": {"jobsStatus": [{**READY, "active": 0, "ready": 0, "succeeded": 1}]},
+    "not ready": {"jobsStatus": [{**RUNNING, "ready": 0}]},
+    "initializing": {"jobsStatus": [{**RUNNING, "name": "dataset-initializer"}, {**RUNNING, "ready": 0}]},
+    "pods ended": {"jobsStatus": [{**RUNNING, "active": 0, "ready": 0, "succeeded": 1}]},
     "suspended": {"conditions": [condition("Suspended")]},
     "blocked": {"conditions": [condition("Blocked")]},
     "complete": {"conditions": [condition("Complete")]},
@@ -142,7 +141,7 @@ class World:
         if deleted := change.pop("deletionTimestamp", None):
             metadata["deletionTimestamp"] = deleted
         spec = {"runtimeRef": {"name": "r"}, "managedBy": change.pop("managedBy", None)}
-        status: dict[str, Any] = {"jobsStatus": [READY], **change}
+        status: dict[str, Any] = {"jobsStatus": [RUNNING], **change}
         status["conditions"] = [*status.get("conditions", ()), *kept]
         if reported:
             metrics = [{"name": "current_step", "value": str(step)}]

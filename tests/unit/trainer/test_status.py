@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.builders import START, condition, moment, train_job
+from tests.builders import START, condition, counts, moment, train_job
 from trainwright.api.messages import CONDITION_LIMIT
 from trainwright.api.trainer.v1alpha1 import RuntimePatch, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.standing import is_finished
@@ -114,7 +114,7 @@ def test_nothing_changed_is_no_patch() -> None:
     assert status_patch(job(), wanted_status(job(), None, None, settled=True, now=now)) is None
 
 
-COUNTS = {"name": "node", "ready": 1, "succeeded": 0, "failed": 0, "active": 2, "suspended": 0}
+COUNTS = counts(active=2, ready=1)
 
 
 def test_the_patch_holds_the_changed_keys_only() -> None:
@@ -212,28 +212,24 @@ PLACE = {"manager": "kueue.x-k8s.io/manager"} | {
 }
 
 
-def step(name: str, *, ready: int = 0, succeeded: int = 0, active: int = 0) -> dict[str, Any]:
-    return {"name": name, "ready": ready, "succeeded": succeeded, "failed": 0, "active": active, "suspended": 0}
-
-
 @pytest.mark.parametrize(
     ("patches", "pre"),
     [
-        pytest.param([PLACE], step("pre", succeeded=1, active=1), id="admitted"),
-        pytest.param([], step("pre", ready=1, active=1), id="not queued, or evicted"),
+        pytest.param([PLACE], counts("pre", succeeded=1, active=1), id="admitted"),
+        pytest.param([], counts("pre", ready=1, active=1), id="not queued, or evicted"),
     ],
 )
 def test_a_step_that_runs_again_keeps_its_success_while_kueue_counts_on_it(
     patches: list[Any], pre: dict[str, Any]
 ) -> None:
-    queued = job(jobsStatus=[step("pre", succeeded=1), step("node", active=1)])
+    queued = job(jobsStatus=[counts("pre", succeeded=1), counts("node", active=1)])
     assert queued.spec is not None
     queued.spec.runtime_patches = msgspec.convert(patches, list[RuntimePatch])
-    again = {"jobsStatus": [step("pre", ready=1, active=1), step("node", ready=1, active=1)]}
+    again = {"jobsStatus": [counts("pre", ready=1, active=1), counts("node", ready=1, active=1)]}
     kept = with_kept_success(queued, msgspec.convert(again, TrainJobStatus))
-    assert msgspec.to_builtins(kept) == {"jobsStatus": [pre, step("node", ready=1, active=1)]}
+    assert msgspec.to_builtins(kept) == {"jobsStatus": [pre, counts("node", ready=1, active=1)]}
     assert with_kept_success(queued, None) is None
     failed = msgspec.convert({**again, "conditions": [condition("Failed")]}, TrainJobStatus)
     assert with_kept_success(queued, failed) is failed
     new = with_kept_success(queued, TrainJobStatus())
-    assert msgspec.to_builtins(new) == ({"jobsStatus": [step("pre", succeeded=1)]} if patches else {})
+    assert msgspec.to_builtins(new) == ({"jobsStatus": [counts("pre", succeeded=1)]} if patches else {})

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 
+from tests.builders import counts
 from tests.unit.trainer.explain.world import NOW, World, at, condition
 from trainwright.controller.trainer.why import GivenObjects, explain
 from trainwright.controller.trainer.why.catalogue import CATALOGUE
@@ -216,7 +217,7 @@ def test_a_job_that_is_over_says_nothing_of_what_waited_elsewhere() -> None:
     assert reasons(world) == ["RankFailed"]
 
 
-NODE = {"name": "node", "active": 1, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
+NODE = counts(active=1)
 
 
 def test_without_the_right_to_read_pods_the_status_and_the_rights_are_said() -> None:

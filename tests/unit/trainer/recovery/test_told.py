@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.builders import RUNNING
 from tests.unit.trainer.recovery.test_recovery_causes import pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document
@@ -45,7 +46,7 @@ def pictured(
     record: dict[str, str] | None = None,
     gave_up: list[dict[str, str]] | None = None,
 ) -> Picture:
-    counts = [{"name": "node", "ready": 1, "active": 1, "succeeded": 0, "failed": 0, "suspended": 0}]
+    counts = [RUNNING]
     conditions = (
         [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-25T09:59:00Z", **failed}] if failed else []
     )
