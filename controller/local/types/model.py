@@ -19,6 +19,9 @@ import msgspec
 
 Schema = Mapping[str, Any]
 Scalar = Literal["numeric", "string", "boolean", "untyped"]
+Mark = Literal["embedded", "keyed", "default"]
+"""An object within an object, a list whose items are told apart, a default."""
+_MARKS: tuple[Mark, ...] = ("embedded", "keyed", "default")
 
 FOLDER = Path(__file__).parent
 SCHEMAS, GO_TYPES, PROTOBUF = (FOLDER / name for name in ("schemas.json", "go_types.json", "protobuf.json"))
@@ -100,7 +103,8 @@ class Type:
         atomic: an object of it has one owner.
         keys: what tells the items of a list apart: the key fields of a map list, none for a set; None for a list with
             one owner.
-        preserve: unknown fields are kept, here and inside.
+        keeps: unknown fields are kept here.
+        preserve: the same, or around it: for apply this holds inside, too.
         embedded: it is an object within an object, or a whole custom resource.
     """
 
@@ -110,7 +114,8 @@ class Type:
         self.name = name
         self.schema = schema
         self.kind = _kind(schema)
-        self.preserve = preserve or schema.get("x-kubernetes-preserve-unknown-fields") is True
+        self.keeps = schema.get("x-kubernetes-preserve-unknown-fields") is True
+        self.preserve = preserve or self.keeps
         self.embedded = types.custom and schema.get("x-kubernetes-embedded-resource") is True
         self._types = types
         self.sort = _SORTS.get(name) or _SORTS_OF_KINDS.get(self.kind, self.kind)
@@ -135,7 +140,7 @@ class Type:
             made[key] = self._field(key, inner, go)
         if self.embedded:
             text = Field(Type(f"{self.name}.kind", {"type": "string"}, self._types))
-            made |= {"apiVersion": text, "kind": text, "metadata": Field(builtin(OBJECT_META), {})}
+            made |= {"apiVersion": text, "kind": text, "metadata": Field(builtin(OBJECT_META))}
         return made
 
     def _guessed_flags(self, key: str, schema: Schema) -> str:
@@ -168,9 +173,15 @@ class Type:
         others = self.schema.get("additionalProperties")
         if others is None:
             return DEDUCED if self.preserve or not self.schema.get("properties") else None
-        if isinstance(others, Mapping):
-            return self._types.inner(f"{self.name}.*", others, preserve=self.preserve)
-        return DEDUCED if others else None
+        return self.values or (DEDUCED if others else None)
+
+    @cached_property
+    def values(self) -> "Type | None":
+        """The type that a schema gives to fields that are not declared; None where there is no such schema."""
+        others = self.schema.get("additionalProperties")
+        if not isinstance(others, Mapping):
+            return None
+        return self._types.inner(f"{self.name}.*", others, preserve=self.preserve)
 
     @cached_property
     def item(self) -> "Type":
@@ -192,6 +203,24 @@ class Type:
         """The key fields of a map list with their defaults, sorted."""
         fields = self.item.fields
         return tuple((key, fields[key].default if key in fields else None) for key in sorted(self.keys or ()))
+
+    @cached_property
+    def defaults(self) -> tuple[tuple[str, Any], ...]:
+        """The defaults of fields that have one."""
+        return tuple((name, field.default) for name, field in self.fields.items() if field.default is not None)
+
+    @cached_property
+    def marks(self) -> frozenset[Mark]:
+        """What there may be in a value of a custom type, itself included, so that walks pass by what has nothing."""
+        own = {
+            "embedded": self.embedded,
+            "keyed": self.keys is not None,
+            "default": self.schema.get("default") is not None,
+        }
+        parts = [part for name, part in self.parts.items() if not (self.embedded and name in OF_OBJECTS)]
+        inner = [*parts, self.values, self.item if "items" in self.schema else None]
+        found = frozenset[Mark]().union(*(one.marks for one in inner if one is not None))
+        return found | {mark for mark in _MARKS if own[mark]}
 
     @cached_property
     def is_go_struct(self) -> bool:
@@ -277,6 +306,11 @@ class Types:
             return Type(name, schema, self, preserve=preserve)
         relationship = schema.get("x-kubernetes-map-type")
         return self.named(reference, atomic=None if relationship is None else relationship == "atomic")
+
+
+def custom_part(schema: Schema) -> Type:
+    """The type of a part of a custom resource."""
+    return Types({}, custom=True).inner("", schema, preserve=False)
 
 
 def custom_type(schema: Schema | None, *, preserve: bool = False) -> Type:

@@ -15,12 +15,11 @@ from trainwright.api.validation import DocumentError
 from trainwright.api.validation.celtypes import misfit
 from trainwright.api.validation.patterns import PatternError, compiled
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
-from trainwright.controller.local.apiserver.schema.crd import compile_prune
+from trainwright.controller.local.apiserver.schema.crd import decode_embedded, embedded_errors, prune
 from trainwright.controller.local.apiserver.schema.errors import NOWHERE, forbidden, invalid, not_supported, required
-from trainwright.controller.local.apiserver.schema.metadata import coerce, compile_walk
-from trainwright.controller.local.apiserver.schema.metadata import validate as validate_embedded
 from trainwright.controller.local.apiserver.schema.rules import FieldPathError, compile_rules, resolve, uses_old
 from trainwright.controller.local.types.go_json import DocumentDecodeError
+from trainwright.controller.local.types.model import Type, custom_part
 from trainwright.controller.local.values import join
 
 Schema = Mapping[str, Any]
@@ -427,24 +426,23 @@ def default_errors(schema: Schema, path: str) -> list[DocumentError]:
 
 
 def _errors_of_default(schema: Schema, default: Any, path: str) -> list[DocumentError]:
+    kind = custom_part(schema)
     found: list[DocumentError] = []
     pruned = copy.deepcopy(default)
-    embedded = bool(schema.get("x-kubernetes-embedded-resource"))
-    if isinstance(pruned, (dict, list)) and compile_prune(schema, root=embedded)(pruned):
+    if isinstance(pruned, (dict, list)) and prune(kind, pruned):
         found.append(invalid(path, default, "must not have unknown fields"))
-    return found + _value_errors(schema, copy.deepcopy(default), path)
+    return found + _value_errors(kind, copy.deepcopy(default), path)
 
 
-def _value_errors(schema: Schema, default: Any, path: str) -> list[DocumentError]:
-    walk = compile_walk(schema)
-    if walk is not None and isinstance(default, dict):
+def _value_errors(kind: Type, default: Any, path: str) -> list[DocumentError]:
+    schema = kind.schema
+    if isinstance(default, dict):
         try:
-            coerce(walk, default)
+            decode_embedded(kind, default)
         except DocumentDecodeError as error:
             # The text begins with the field inside the default.
             return [DocumentError("FieldValueInvalid", path, str(error))]
-        wrong = [one._replace(field=join(path, one.field)) for one in validate_embedded(walk, default)]
-        if wrong:
+        if wrong := embedded_errors(kind, default, path):
             return wrong
     problems = problems_of(compile_checks(schema, strict=False), default)
     if problems:
