@@ -28,7 +28,7 @@ from trainwright.controller.local.apiserver.schema.rules import UNCHECKED
 
 _API = Path(next(iter(trainwright.api.__path__)))
 _RULES = "x-kubernetes-validations"
-_NAMED = re.compile(r"Checked value must be of type .* in (\S+)$|\"(\S+)\" must validate")
+_NAMED = re.compile(r'"(\S+)" must (?:validate|be of type)')
 _TYPE = re.compile(r'Invalid value: "\w+": (must be of type .*): "\w+"$')
 _SHOWN = 60
 """Characters of a value in a message."""
@@ -172,10 +172,10 @@ def _told(found: Iterable[DocumentError], document: Document) -> list[DocumentEr
     for reason, field, message in found:
         if field == NOWHERE:
             named = _NAMED.search(message)
-            place, kind = ((named[1] or named[2]), WRONG_TYPE) if named is not None else ("", reason)
+            place, kind = (named[1], WRONG_TYPE) if named is not None else ("", reason)
         else:
             place, kind = field, reason
-        text = message.replace(f"{place} in body ", "")
+        text = message
         if kind == WRONG_TYPE and (of_type := _TYPE.match(text)) is not None:
             text = f"Invalid value: {value_text(_value_at(document, place), _SHOWN)}: {of_type[1]}"
         made.setdefault((place, kind if kind == WRONG_TYPE else text), DocumentError(kind, place, text))

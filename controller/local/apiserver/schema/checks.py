@@ -13,6 +13,7 @@ from typing import Any
 from trainwright.api.validation.formats import check_of
 from trainwright.api.validation.patterns import PatternError, compiled
 from trainwright.controller.local.apiserver.schema.errors import (
+    INVALID,
     NOT_SUPPORTED,
     REQUIRED,
     TOO_LONG,
@@ -24,117 +25,117 @@ from trainwright.controller.local.apiserver.schema.errors import (
     SchemaProblem,
     run,
 )
-from trainwright.controller.local.values import equal, float_text, json_text, quoted, shown
+from trainwright.controller.local.values import equal, json_text, quoted, shown
 
+Schema = Mapping[str, Any]
+Compile = Callable[[Schema], Checks]
+Accepts = Callable[[Any], bool]
+
+_NAMES: dict[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
+_FORMATS: dict[type, str] = {int: "int64", float: "float64"}
+"""The format that the server finds in a value."""
 _LARGEST = {"int32": 2**31, "int64": 2**63}
 _LARGEST_FLOAT32 = 3.4028235677973366e38
 """From here on a double does not round to a finite float."""
 
 
-def is_integral(value: float) -> bool:
-    """Whether a double counts as an integer: without a fraction, and exact."""
-    return value == value // 1 and -(2**53) <= value <= 2**53 - 1
+def compile_checks(schema: Schema, *, strict: bool = True) -> Checks:
+    """The checks of a schema, in the server's order.
+
+    Args:
+        schema: a schema of a CRD, without references.
+        strict: an int-or-string is an integer or a string. Defaults of a schema are checked without this.
+    """
+    is_either = strict and bool(schema.get("x-kubernetes-int-or-string"))
+    kind = "" if is_either else schema.get("type") or ""
+    types = ("integer", "string") if is_either else (kind,) if kind else ()
+    form = _known_format(schema, kind)
+    checks: dict[type, list[Check]] = {each: [] for each in TYPES}
+    for each in TYPES:
+        if not _fits_type(each, types, form, nullable=bool(schema.get("nullable"))):
+            _add(checks, [each], _type_check(each, types, form))
+    inner: Compile = lambda one: compile_checks(one, strict=strict)  # noqa: E731
+    _add(checks, [each for each in TYPES if each is not type(None)], *_alternative_checks(schema, inner))
+    _add(checks, [str], *_string_checks(schema, form))
+    _add(checks, [int, float], *_number_checks(schema, kind, form))
+    _add(checks, [list], *_list_checks(schema, inner))
+    if schema.get("enum"):
+        _add(checks, TYPES, _enum_check(schema["enum"]))
+    _add(checks, [dict], *_object_checks(schema, inner))
+    return {each: tuple(found) for each, found in checks.items()}
 
 
-def number_checks(schema: Mapping[str, Any], kind: str) -> list[Check]:
-    """The checks of a number by a schema of one type (`integer`, `number` or something else)."""
-    form = _format(schema, kind)
-    made: list[Check] = []
-    if kind == "integer" or form == "float":
-        made.append(_range_check(kind, form))
-    if (factor := schema.get("multipleOf")) is not None:
-        made.append(_bound_check("MultipleOf", factor, kind, form, _multiple(factor)))
-    for word, upper in (("maximum", True), ("minimum", False)):
-        if (limit := schema.get(word)) is not None:
-            exclusive = bool(schema.get(f"exclusive{word.title()}"))
-            title = f"{word.title()} boundary"
-            made.append(_bound_check(title, limit, kind, form, _limit(limit, upper, exclusive)))
-    return made
+def problems_of(checks: Checks, value: Any) -> list[SchemaProblem]:
+    """All problems of a value, each once."""
+    found = run(checks, value)
+    if len(found) < 2:
+        return found
+    return list({(problem.reason, problem.name, problem.text): problem for problem in reversed(found)}.values())[::-1]
 
 
-def _format(schema: Mapping[str, Any], kind: str) -> str:
+def _add(checks: dict[type, list[Check]], types: Iterable[type], *added: Check) -> None:
+    for each in types:
+        checks[each] += added
+
+
+def _refuse(accepts: Accepts, text: str, reason: str = INVALID, size: Callable[[Any], Any] | None = None) -> Check:
+    """A check that refuses what is not accepted, and shows the value, or its size."""
+
+    def check(value: Any) -> list[SchemaProblem] | None:
+        if accepts(value):
+            return None
+        return [SchemaProblem(text, value if size is None else size(value), reason=reason)]
+
+    return check
+
+
+def _known_format(schema: Schema, kind: str) -> str:
+    """The format, if the server knows it for this type."""
     form = schema.get("format") or ""
+    if kind in ("", "string"):
+        return form if check_of(form) is not None else ""
     known = {"integer": ("int32", "int64"), "number": ("float", "double")}.get(kind, ())
     return form if form in known else ""
 
 
-def _fits(value: float, kind: str, form: str) -> bool:
-    if kind == "integer":
-        largest = _LARGEST[form or "int64"]
-        return value == value // 1 and -largest <= value < largest
-    return form != "float" or abs(value) < _LARGEST_FLOAT32
+def _fits_type(found: type, types: tuple[str, ...], form: str, *, nullable: bool) -> bool:
+    """Whether every value of one type has the type of a schema."""
+    if not types and (not form or found in (str, list)):
+        return True
+    if found is type(None):
+        return nullable or not types
+    if form and found in (str, list) and not {"number", "integer"} & set(types):
+        return True
+    return _NAMES[found] in types or (found is int and "number" in types)
 
 
-def _unfit(title: str, kind: str, form: str) -> SchemaProblem:
-    what = f"with format {form}" if form else "(default format)"
-    return SchemaProblem(lambda name: f"{title} value must be of type {kind} {what} in {name}", nowhere=True)
+def _type_check(found: type, types: tuple[str, ...], form: str) -> Check:
+    """The check of values whose type is not that of a schema. Whole doubles are integers."""
+    name, wanted = _NAMES[found], ",".join(types)
+    if found is float and "integer" in types:
+        name, wanted = ("float64", form) if form else (name, wanted)
+        return _refuse(is_integral, f"must be of type {wanted}: {quoted(name)}", WRONG_TYPE, lambda _: name)
+    if form and found not in (str, list, type(None)):
+        name, wanted = _FORMATS.get(found, ""), form
+    return _refuse(lambda _: False, f"must be of type {wanted}: {quoted(name)}", WRONG_TYPE, lambda _: name)
 
 
-def _range_check(kind: str, form: str) -> Check:
-    def check(value: Any) -> list[SchemaProblem] | None:
-        return None if _fits(value, kind, form) else [_unfit("Checked", kind, form)]
-
-    return check
-
-
-def _bound_check(title: str, bound: float, kind: str, form: str, check: Any) -> Check:
-    """The check of a bound; a bound that does not fit the type itself makes every value wrong."""
-    if _fits(bound, kind, form):
-
-        def fitting(value: Any) -> list[SchemaProblem] | None:
-            found = check(value, type(value) is int)
-            return [found] if found else None
-
-        return fitting
-
-    def unfit(value: Any) -> list[SchemaProblem] | None:
-        found = check(float(value), False)
-        return [_unfit(title, kind, form), *([found] if found else [])]
-
-    return unfit
-
-
-def _limit(limit: float, upper: bool, exclusive: bool) -> Any:
-    words = {(True, False): "less than or equal to", (True, True): "less than"}
-    words |= {(False, False): "greater than or equal to", (False, True): "greater than"}
-
-    def check(value: float, whole: bool) -> SchemaProblem | None:
-        bound: float = int(limit) if whole else float(limit)
-        beyond = value > bound if upper else value < bound
-        if not beyond and not (exclusive and value == bound):
-            return None
-        return SchemaProblem(lambda name: f"{name} in body should be {words[upper, exclusive]} {shown(bound)}", value)
-
-    return check
-
-
-def _multiple(factor: float) -> Any:
-    def check(value: float, whole: bool) -> SchemaProblem | None:
-        by: float = int(factor) if whole else float(factor)
-        if by <= 0:
-            return SchemaProblem(
-                lambda name: f"factor MultipleOf declared for {name} must be positive: {shown(by)}", by
-            )
-        if (value % by == 0) if whole else is_integral(1 / by * value if by < 1 else value / by):
-            return None
-        text = shown(by) if whole else float_text(by)
-        return SchemaProblem(lambda name: f"{name} in body should be a multiple of {text}", value)
-
-    return check
-
-
-Schema = Mapping[str, Any]
-Compile = Callable[[Schema], Checks]
-
-
-def alternative_checks(schema: Schema, compile_inner: Compile) -> list[Check]:
-    """The checks of `anyOf`, `oneOf`, `allOf` and `not`, in the server's order."""
+def _alternative_checks(schema: Schema, compile_inner: Compile) -> list[Check]:
     made: list[Check] = []
     for word, check in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of)):
         if schema.get(word):
             made.append(check([compile_inner(inner) for inner in schema[word]]))
     if schema.get("not") is not None:
-        made.append(_none_of(compile_inner(schema["not"])))
+        checks = compile_inner(schema["not"])
+        made.append(lambda value: None if run(checks, value) else [_unplaced("must not validate the schema (not)")])
     return made
 
 
@@ -146,7 +147,7 @@ def _fixed(problems: list[SchemaProblem]) -> list[SchemaProblem]:
 
 def _unplaced(text: str) -> SchemaProblem:
     """A problem that names the field in its text alone."""
-    return SchemaProblem(lambda name: f"{quoted(name)} {text}", nowhere=True)
+    return SchemaProblem(text, nowhere=True)
 
 
 def _any_of(alternatives: list[Checks]) -> Check:
@@ -184,131 +185,28 @@ def _all_of(alternatives: list[Checks]) -> Check:
     return check
 
 
-def _none_of(checks: Checks) -> Check:
-    def check(value: Any) -> list[SchemaProblem] | None:
-        return None if run(checks, value) else [_unplaced("must not validate the schema (not)")]
-
-    return check
-
-
-_NAMES: dict[type, str] = {
-    dict: "object",
-    list: "array",
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    type(None): "null",
-}
-_FORMATS: dict[type, str] = {int: "int64", float: "float64"}
-"""The format that the server finds in a value."""
-
-
-def compile_checks(schema: Schema, *, strict: bool = True) -> Checks:
-    """The checks of a schema.
-
-    Args:
-        schema: a schema of a CRD, without references.
-        strict: an int-or-string is an integer or a string. Defaults of a schema are checked without this.
-    """
-    types = _types(schema, strict)
-    kind = types[0] if len(types) == 1 else ""
-    form = _known_format(schema, types)
-    checks: dict[type, list[Check]] = {each: [] for each in TYPES}
-    for each in TYPES:
-        _add(checks, [each], _type_check(each, types, form, nullable=bool(schema.get("nullable"))))
-    alternatives = alternative_checks(schema, lambda inner: compile_checks(inner, strict=strict))
-    _add(checks, [each for each in TYPES if each is not type(None)], *alternatives)
-    _add(checks, [str], *_string_checks(schema, form))
-    numbers = number_checks({**schema, "format": form}, kind)
-    _add(checks, [int, float], *numbers)
-    _add(checks, [list], *_list_checks(schema, strict))
-    if schema.get("enum"):
-        for each in TYPES:
-            _add(checks, [each], _enum_check(schema["enum"]))
-    _add(checks, [dict], *_object_checks(schema, strict))
-    return {each: tuple(found) for each, found in checks.items()}
-
-
-def _add(checks: dict[type, list[Check]], types: Iterable[type], *added: Check | None) -> None:
-    for each in types:
-        checks[each] += [check for check in added if check is not None]
-
-
-def _types(schema: Schema, strict: bool) -> tuple[str, ...]:
-    if strict and schema.get("x-kubernetes-int-or-string"):
-        return ("integer", "string")
-    kind = schema.get("type") or ""
-    return (kind,) if kind else ()
-
-
-def _known_format(schema: Schema, types: tuple[str, ...]) -> str:
-    """The format, if the server knows it for this type."""
-    form = schema.get("format") or ""
-    kind = types[0] if len(types) == 1 else ""
-    if kind in ("", "string"):
-        return form if check_of(form) is not None else ""
-    known = {"integer": ("int32", "int64"), "number": ("float", "double")}.get(kind, ())
-    return form if form in known else ""
-
-
-def _type_check(found: type, types: tuple[str, ...], form: str, *, nullable: bool) -> Check | None:
-    """The check of a value of one type; None where it always passes."""
-    name = _NAMES[found]
-    if not types and not form:
-        return None
-    if found is type(None):
-        wrong = bool(types) and not nullable
-        return _constant(_wrong_type(",".join(types), name)) if wrong else None
-    wanted = ",".join(types)
-    numeric = "number" in types or "integer" in types
-    fits = name in types or (found is int and "number" in types)
-    if found is float and not fits and "integer" in types:
-        return _integral_check(_wrong_type(form, "float64") if form else _wrong_type(wanted, name))
-    if form and found not in (str, list) and not fits and _FORMATS.get(found) != form:
-        return _constant(_wrong_type(form, _FORMATS.get(found, "")))
-    if form and not numeric and found in (str, list):
-        return None
-    return None if fits else _constant(_wrong_type(wanted, name))
-
-
-def _wrong_type(wanted: str, found: str) -> Callable[[], SchemaProblem]:
-    text = quoted(found)
-    return lambda: SchemaProblem(
-        lambda name: f"{name} in body must be of type {wanted}: {text}", found, reason=WRONG_TYPE
-    )
-
-
-def _constant(problem: Callable[[], SchemaProblem]) -> Check:
-    return lambda _: [problem()]
-
-
-def _integral_check(problem: Callable[[], SchemaProblem]) -> Check:
-    return lambda value: None if is_integral(value) else [problem()]
-
-
 def _string_checks(schema: Schema, form: str) -> list[Check]:
     made: list[Check] = []
     least, most, pattern = schema.get("minLength"), schema.get("maxLength"), schema.get("pattern")
     if least is not None or most is not None or pattern:
         made.append(_text_check(least, most, pattern))
     if form and (accepts := check_of(form)) is not None:
-        made.append(_format_check(form, accepts))
+        made.append(_refuse(accepts, f"must be of type {form}", WRONG_TYPE))
     return made
 
 
 def _text_check(least: int | None, most: int | None, pattern: str | None) -> Check:
     """Length and pattern; only the first problem is told."""
-    matches, shown = _search(pattern) if pattern else (None, "")
+    matches, said = _search(pattern) if pattern else (None, "")
 
     def check(value: str) -> list[SchemaProblem] | None:
         if most is not None and len(value) > most:
             unit = "byte" if most == 1 else "bytes"
             return [SchemaProblem(f"may not be more than {most} {unit}", value, reason=TOO_LONG)]
         if least is not None and len(value) < least:
-            return [SchemaProblem(lambda name: f"{name} in body should be at least {least} chars long", value)]
+            return [SchemaProblem(f"should be at least {least} chars long", value)]
         if matches is not None and not matches(value):
-            return [SchemaProblem(lambda name: f"{name} in body should match '{shown}'", value)]
+            return [SchemaProblem(f"should match '{said}'", value)]
         return None
 
     return check
@@ -321,30 +219,46 @@ def _search(pattern: str) -> tuple[Callable[[str], Any], str]:
         return lambda _: None, f"{pattern}, but pattern is invalid: {error}"
 
 
-def _format_check(form: str, accepts: Callable[[str], bool]) -> Check:
-    def check(value: str) -> list[SchemaProblem] | None:
-        if accepts(value):
-            return None
-        text = quoted(value)
-        return [SchemaProblem(lambda name: f"{name} in body must be of type {form}: {text}", value, reason=WRONG_TYPE)]
+def is_integral(value: float) -> bool:
+    """Whether a double counts as an integer: without a fraction, and exact."""
+    return value == value // 1 and -(2**53) <= value <= 2**53 - 1
 
-    return check
+
+def _number_checks(schema: Schema, kind: str, form: str) -> list[Check]:
+    made: list[Check] = []
+    if kind == "integer" or form == "float":
+        largest: float = _LARGEST[form or "int64"] if kind == "integer" else _LARGEST_FLOAT32
+        text = f"must be of type {kind} with format {form}" if form else f"must be of type {kind}"
+        made.append(lambda value: None if -largest <= value < largest else [_unplaced(text)])
+    if (factor := schema.get("multipleOf")) is not None:
+        made.append(_refuse(lambda value: _is_multiple(value, factor), f"should be a multiple of {shown(factor)}"))
+    if (most := schema.get("maximum")) is not None:
+        if schema.get("exclusiveMaximum"):
+            made.append(_refuse(lambda value: value < most, f"should be less than {shown(most)}"))
+        else:
+            made.append(_refuse(lambda value: value <= most, f"should be less than or equal to {shown(most)}"))
+    if (least := schema.get("minimum")) is not None:
+        if schema.get("exclusiveMinimum"):
+            made.append(_refuse(lambda value: value > least, f"should be greater than {shown(least)}"))
+        else:
+            made.append(_refuse(lambda value: value >= least, f"should be greater than or equal to {shown(least)}"))
+    return made
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    if factor <= 0:
+        return False
+    return value % factor == 0 if type(value) is type(factor) is int else is_integral(value / factor)
 
 
 def _enum_check(members: list[Any]) -> Check:
     texts = [member if isinstance(member, str) else json_text(member) for member in members]
-    listed = ", ".join(map(quoted, texts))
     plain = frozenset(member for member in members if isinstance(member, str))
 
-    def check(value: Any) -> list[SchemaProblem] | None:
-        if type(value) is str:
-            if value in plain:
-                return None
-        elif any(_is_member(value, member) for member in members):
-            return None
-        return [SchemaProblem(f"supported values: {listed}", value, reason=NOT_SUPPORTED)]
+    def accepts(value: Any) -> bool:
+        return value in plain if type(value) is str else any(_is_member(value, member) for member in members)
 
-    return check
+    return _refuse(accepts, f"supported values: {', '.join(map(quoted, texts))}", NOT_SUPPORTED)
 
 
 def _is_member(value: Any, member: Any) -> bool:
@@ -359,17 +273,33 @@ def _is_member(value: Any, member: Any) -> bool:
     return equal(value, member)
 
 
-def _list_checks(schema: Schema, strict: bool) -> list[Check]:
+def _list_checks(schema: Schema, compile_inner: Compile) -> list[Check]:
     made: list[Check] = []
     items = schema.get("items")
     if isinstance(items, Mapping):
-        made.append(_items_check(lambda: compile_checks(items, strict=strict)))
-    least, most = schema.get("minItems"), schema.get("maxItems")
-    if least is not None or most is not None:
-        made.append(_size_check(least, most, "should have at least {} items"))
+        made.append(_items_check(lambda: compile_inner(items)))
+    made += _size_checks(schema.get("minItems"), schema.get("maxItems"), "items")
     if schema.get("uniqueItems"):
-        made.append(_unique_check)
+        made.append(_refuse(_is_unique, "shouldn't contain duplicates"))
     return made
+
+
+def _size_checks(least: int | None, most: int | None, what: str) -> list[Check]:
+    made: list[Check] = []
+    if least is not None:
+        made.append(_refuse(lambda value: len(value) >= least, f"should have at least {least} {what}", INVALID, len))
+    if most is not None:
+        text = f"must have at most {most} {'item' if most == 1 else 'items'}"
+        made.append(_refuse(lambda value: len(value) <= most, text, TOO_MANY, len))
+    return made
+
+
+def _is_unique(value: list[Any]) -> bool:
+    return not any(
+        equal(item, earlier) and type(item) is type(earlier)
+        for index, item in enumerate(value)
+        for earlier in value[:index]
+    )
 
 
 def _items_check(compile_items: Callable[[], Checks]) -> Check:
@@ -395,52 +325,20 @@ def _items_check(compile_items: Callable[[], Checks]) -> Check:
     return check
 
 
-def _size_check(least: int | None, most: int | None, few: str) -> Check:
-    def check(value: Any) -> list[SchemaProblem] | None:
-        size = len(value)
-        found: list[SchemaProblem] = []
-        if least is not None and size < least:
-            found.append(SchemaProblem(lambda name: f"{name} in body {few.format(least)}", size))
-        if most is not None and size > most:
-            unit = "item" if most == 1 else "items"
-            found.append(SchemaProblem(f"must have at most {most} {unit}", size, reason=TOO_MANY))
-        return found
-
-    return check
-
-
-def _unique_check(value: list[Any]) -> list[SchemaProblem] | None:
-    for index, item in enumerate(value):
-        if any(equal(item, earlier) and type(item) is type(earlier) for earlier in value[:index]):
-            return [SchemaProblem(lambda name: f"{name} in body shouldn't contain duplicates")]
-    return None
-
-
-def _object_checks(schema: Schema, strict: bool) -> list[Check]:
-    made: list[Check] = []
-    least, most = schema.get("minProperties"), schema.get("maxProperties")
-    if least is not None or most is not None:
-        made.append(_size_check(least, most, "should have at least {} properties"))
+def _object_checks(schema: Schema, compile_inner: Compile) -> list[Check]:
+    made = _size_checks(schema.get("minProperties"), schema.get("maxProperties"), "properties")
     declared: Mapping[str, Schema] = schema.get("properties", {})
     others = schema.get("additionalProperties")
     if others is False:
-        made.append(_closed_check(frozenset(declared)))
-    compiled_others = compile_checks(others, strict=strict) if isinstance(others, Mapping) else None
+        made.append(
+            lambda value: [SchemaProblem("is a forbidden property", key) for key in value if key not in declared]
+        )
+    compiled_others = compile_inner(others) if isinstance(others, Mapping) else None
     if declared or compiled_others is not None:
-        made.append(_fields_check(declared, lambda inner: compile_checks(inner, strict=strict), compiled_others))
+        made.append(_fields_check(declared, compile_inner, compiled_others))
     if schema.get("required"):
         made.append(_required_check(tuple(schema["required"])))
     return made
-
-
-def _closed_check(declared: frozenset[str]) -> Check:
-    def say(key: str) -> Callable[[str], str]:
-        return lambda name: f"{name}.{key} in body is a forbidden property"
-
-    def check(value: dict[str, Any]) -> list[SchemaProblem] | None:
-        return [SchemaProblem(say(key), key) for key in value if key not in declared]
-
-    return check
 
 
 def _fields_check(
@@ -480,15 +378,3 @@ def _required_check(names: tuple[str, ...]) -> Check:
         return [SchemaProblem("", reason=REQUIRED, steps=[name]) for name in names if name not in value]
 
     return check
-
-
-def problems_of(checks: Checks, value: Any) -> list[SchemaProblem]:
-    """All problems of a value, each once."""
-    found = run(checks, value)
-    if len(found) < 2:
-        return found
-    unique: dict[tuple[str, str, str], SchemaProblem] = {}
-    for problem in found:
-        said = problem.say if isinstance(problem.say, str) else problem.say(problem.name)
-        unique.setdefault((problem.reason, problem.name, said), problem)
-    return list(unique.values())

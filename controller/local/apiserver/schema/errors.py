@@ -113,19 +113,18 @@ def not_found(field: str, value: Any, detail: str = "") -> DocumentError:
 class SchemaProblem:
     """One thing that is wrong with a value."""
 
-    __slots__ = ("fixed", "nowhere", "reason", "say", "steps", "value")
+    __slots__ = ("fixed", "nowhere", "reason", "steps", "text", "value")
 
     def __init__(
         self,
-        say: Callable[[str], str] | str,
+        text: str,
         value: Any = "",
         *,
         reason: str = INVALID,
         steps: list[Step] | None = None,
         nowhere: bool = False,
     ) -> None:
-        self.say = say
-        """The detail, or what makes it from the name of the field."""
+        self.text = text
         self.value = value
         self.reason = reason
         self.steps: list[Step] = steps or []
@@ -143,9 +142,9 @@ class SchemaProblem:
     def located(self, base: str = "") -> DocumentError:
         """The error; `base` is the path of where the check started."""
         name = self.name
-        detail = self.say if isinstance(self.say, str) else self.say(name)
-        field = join(base, name) if not self.nowhere else base
-        return error(self.reason, field or NOWHERE, self.value, detail)
+        if self.nowhere:
+            return error(self.reason, base or NOWHERE, self.value, f"{quoted(name)} {self.text}")
+        return error(self.reason, join(base, name) or NOWHERE, self.value, self.text)
 
 
 Check = Callable[[Any], list[SchemaProblem] | None]
