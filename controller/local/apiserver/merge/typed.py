@@ -207,19 +207,18 @@ def with_declared_parents(view: Type | None, tree: Tree) -> Tree:
     What an apply names without owning it, such as `spec`, counts where sets are compared to find what to remove.
     """
     made: Tree = {}
-    has_fields, has_items = view is not None and view.is_map, view is not None and view.is_list
     for element, below in tree.items():
         if element == SELF or (len(below) == 1 and SELF in below):
             made[element] = below
             continue
+        kind, name = element[:2], element[2:]
         child: Type | None = None
-        kind = element[:2]
-        if view is not None and kind == "f:" and has_fields:
-            child = view.at(element[2:])
-        elif view is not None and kind == "k:" and has_items:
+        if view is not None and kind == "f:" and view.is_map:
+            child = view.at(name)
+        elif view is not None and kind == "k:" and view.is_list:
             child = view.item
         filled = with_declared_parents(child, below)
-        if view is not None and kind == "f:" and has_fields and SELF not in filled and element[2:] in view.fields:
+        if view is not None and kind == "f:" and SELF not in filled and name in view.parts:
             filled[SELF] = NOTHING
         made[element] = filled
     return made
@@ -399,25 +398,15 @@ def _remove_items(view: Type, value: list[Value], fields: Tree) -> list[Value] |
     return left or None
 
 
-@dataclass(slots=True)
-class TypedProblem:
-    """One thing that does not fit."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
-
-
-Problems = list[TypedProblem]
+Problems = list[tuple[str, str]]
+"""Paths and what does not fit there."""
 
 
 class UnfitError(Exception):
     """A document does not fit its schema; the text names every problem."""
 
     def __init__(self, problems: Problems) -> None:
-        lines = list(map(str, problems))
+        lines = [f"{path}: {message}" if path else message for path, message in problems]
         super().__init__(lines[0] if len(lines) == 1 else "\n".join(["errors:", *(f"  {line}" for line in lines)]))
 
 
@@ -458,7 +447,7 @@ def _check(view: Type, value: Value, duplicates: bool) -> Problems | None:
     if type(value) in FITTING.get(form, ()):
         return None
     wanted = {"numeric": "numeric (int or float)", "untyped": "any scalar"}.get(form, form or "any scalar")
-    return [TypedProblem("", f"expected {wanted}, got {json_text(value)}")]
+    return [("", f"expected {wanted}, got {json_text(value)}")]
 
 
 def _check_map(view: Type, value: dict[str, Value], duplicates: bool) -> Problems | None:
@@ -468,7 +457,7 @@ def _check_map(view: Type, value: dict[str, Value], duplicates: bool) -> Problem
         child = parts.get(name, others)
         if child is None:
             # Kubernetes looks no further, in an order of its own.
-            return [*(found or ()), TypedProblem("." + name, "field not declared in schema")]
+            return [*(found or ()), ("." + name, "field not declared in schema")]
         if child.scalar is not None and type(inner) in FITTING[child.scalar]:
             continue
         if problems := _check(child, inner, duplicates):
@@ -487,9 +476,9 @@ def _check_list(view: Type, value: list[Value], duplicates: bool) -> Problems | 
             try:
                 identity = element_of(view, inner)
             except ElementError as error:
-                return [*found, TypedProblem("", f"element {index}: {error}")]
+                return [*found, ("", f"element {index}: {error}")]
             if identity in seen and not duplicates:
-                found.append(TypedProblem("", f"duplicate entries for key {described(identity, stored=False)}"))
+                found.append(("", f"duplicate entries for key {described(identity, stored=False)}"))
             seen.add(identity)
         if problems := _check(view.item, inner, duplicates):
             element = f"i:{index}" if atomic else element_of(view, inner)
@@ -498,6 +487,4 @@ def _check_list(view: Type, value: list[Value], duplicates: bool) -> Problems | 
 
 
 def _below(prefix: str, problems: Problems) -> Problems:
-    for problem in problems:
-        problem.path = prefix + problem.path
-    return problems
+    return [(prefix + path, message) for path, message in problems]

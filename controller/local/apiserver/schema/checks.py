@@ -227,9 +227,14 @@ def is_integral(value: float) -> bool:
 def _number_checks(schema: Schema, kind: str, form: str) -> list[Check]:
     made: list[Check] = []
     if kind == "integer" or form == "float":
-        largest: float = _LARGEST[form or "int64"] if kind == "integer" else _LARGEST_FLOAT32
+        is_whole = kind == "integer"
+        largest: float = _LARGEST[form or "int64"] if is_whole else _LARGEST_FLOAT32
+
+        def fits(value: float) -> bool:
+            return -largest <= value < largest and not (is_whole and value % 1)
+
         text = f"must be of type {kind} with format {form}" if form else f"must be of type {kind}"
-        made.append(lambda value: None if -largest <= value < largest else [_unplaced(text)])
+        made.append(lambda value: None if fits(value) else [_unplaced(text)])
     if (factor := schema.get("multipleOf")) is not None:
         made.append(_refuse(lambda value: _is_multiple(value, factor), f"should be a multiple of {shown(factor)}"))
     if (most := schema.get("maximum")) is not None:

@@ -27,22 +27,52 @@ _Level = Literal["root", "item", "field"]
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _WHERE = {"root": "at the root", "item": "for specified array items", "field": "for specified object fields"}
-_EMPTY = {
-    "type": "must be empty to be structural",
-    "default": "must be undefined to be structural",
-    "title": "must be empty to be structural",
-    "description": "must be empty to be structural",
-    "nullable": "must be false to be structural",
-    "x-kubernetes-preserve-unknown-fields": "must be false to be structural",
-    "x-kubernetes-embedded-resource": "must be false to be structural",
-    "x-kubernetes-int-or-string": "must be false to be structural",
-    "x-kubernetes-list-map-keys": "must be empty to be structural",
-    "x-kubernetes-list-type": "must be undefined to be structural",
-    "x-kubernetes-map-type": "must be undefined to be structural",
-    "x-kubernetes-validations": "must be empty to be structural",
-}
+_EMPTY = (
+    *("type", "default", "title"),
+    *("description", "nullable", "x-kubernetes-preserve-unknown-fields"),
+    *("x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys"),
+    *("x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations"),
+)
+_WITH_STATUS = frozenset(
+    (
+        *("description", "type", "format", "title", "maximum", "exclusiveMaximum"),
+        *("minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems"),
+        *("minItems", "uniqueItems", "multipleOf", "required", "items", "properties"),
+        *("externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
+    )
+)
+"""The words of a schema that its root may have where there is an endpoint for the status."""
 _META = "must not specify anything other than name and generateName, but metadata is implicitly specified"
 _NO_FIELDS = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+
+
+def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list[DocumentError]:
+    """The errors of the schema of a version.
+
+    Args:
+        schema: `openAPIV3Schema`.
+        path: of what it is in.
+        status: there is an endpoint for the status.
+    """
+    at = f"{path}.openAPIV3Schema"
+    found: list[DocumentError] = []
+    if status:
+        found += _root_errors(schema, at)
+    if schema.get("nullable"):
+        found.append(forbidden(f"{at}.nullable", "nullable cannot be true at the root"))
+    # Later steps take for granted what earlier ones have made sure.
+    wrong = structural_errors(schema, at) or default_errors(schema, at)
+    return found + wrong + openapi_errors(schema, at, rules=not wrong)
+
+
+def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[DocumentError]:
+    if schema.get("type", "object") != "object":
+        wrong = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        yield invalid(f"{path}.type", schema["type"], wrong)
+    elif any(value and word not in _WITH_STATUS for word, value in schema.items()):
+        yield invalid(
+            path, dict(schema), "has fields that are not allowed at the root if the status subresource is enabled"
+        )
 
 
 def structural_errors(schema: Schema, path: str) -> list[DocumentError]:
@@ -150,9 +180,9 @@ def _nested(schema: Schema, path: str, *, skip: str) -> Iterator[DocumentError]:
         yield from _nested(inner, f"{path}.properties[{name}]", skip="")
     if schema.get("additionalProperties"):
         yield forbidden(f"{path}.additionalProperties", "must be undefined to be structural")
-    for word, wrong in _EMPTY.items():
+    for word in _EMPTY:
         if schema.get(word):
-            yield forbidden(f"{path}.{word}", wrong)
+            yield forbidden(f"{path}.{word}", "must not be set here, so that the schema is structural")
     if "metadata" in (schema.get("properties") or {}):
         yield forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
 

@@ -5,7 +5,7 @@ The server holds what all versions have alike in one place, and its messages say
 each version. Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,11 +14,7 @@ import msgspec
 
 from trainwright.api.validation import DocumentError, names
 from trainwright.api.validation.formats import check_of
-from trainwright.controller.local.apiserver.schema.definition.schemas import (
-    default_errors,
-    openapi_errors,
-    structural_errors,
-)
+from trainwright.controller.local.apiserver.schema.definition.schemas import schema_errors
 from trainwright.controller.local.apiserver.schema.errors import (
     duplicate,
     forbidden,
@@ -331,38 +327,6 @@ def selectable_errors(fields: Any, schema: Schema, path: str) -> Iterator[Docume
         yield too_many(path, len(seen), _MOST_SELECTABLE)
 
 
-_WITH_STATUS = frozenset(
-    {
-        "description",
-        "type",
-        "format",
-        "title",
-        "maximum",
-        "exclusiveMaximum",
-        "minimum",
-        "exclusiveMinimum",
-        "maxLength",
-        "minLength",
-        "pattern",
-        "maxItems",
-        "minItems",
-        "uniqueItems",
-        "multipleOf",
-        "required",
-        "items",
-        "properties",
-        "externalDocs",
-        "example",
-        "x-kubernetes-preserve-unknown-fields",
-        "x-kubernetes-validations",
-    }
-)
-"""What a schema may say at its root if there is an endpoint for the status."""
-_ALLOWED = (
-    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
-    "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
-    "XValidations]"
-)
 _APPROVAL = "api-approved.kubernetes.io"
 _SHARED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 
@@ -439,45 +403,6 @@ def _version_parts(parts: Document, path: str, *, schema_name: str, status: bool
     yield from subresource_errors(parts.get("subresources"), f"{path}.subresources")
     yield from column_errors(parts.get("additionalPrinterColumns") or (), f"{path}.additionalPrinterColumns")
     yield from selectable_errors(parts.get("selectableFields") or (), schema or {}, f"{path}.selectableFields")
-
-
-def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list[DocumentError]:
-    """The errors of the schema of a version.
-
-    Args:
-        schema: `openAPIV3Schema`.
-        path: of what it is in.
-        status: there is an endpoint for the status.
-    """
-    at = f"{path}.openAPIV3Schema"
-    found: list[DocumentError] = []
-    if status:
-        found += _root_errors(schema, at)
-    if schema.get("nullable"):
-        found.append(forbidden(f"{at}.nullable", "nullable cannot be true at the root"))
-    # Later steps take for granted what earlier ones have made sure.
-    steps: tuple[Callable[[], list[DocumentError]], ...] = (
-        lambda: structural_errors(schema, at),
-        lambda: default_errors(schema, at),
-    )
-    good = False
-    for step in steps:
-        wrong = step()
-        found += wrong
-        if wrong:
-            break
-    else:
-        good = True
-    return found + openapi_errors(schema, at, rules=good)
-
-
-def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[DocumentError]:
-    if schema.get("type", "object") != "object":
-        wrong = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-        yield invalid(f"{path}.type", schema["type"], wrong)
-    elif any(value and word not in _WITH_STATUS for word, value in schema.items()):
-        wrong = f"only {_ALLOWED} fields are allowed at the root of the schema if the status subresource is enabled"
-        yield invalid(path, dict(schema), wrong)
 
 
 def _immutable(spec: Document, old: Document) -> Iterator[DocumentError]:
