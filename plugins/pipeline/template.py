@@ -94,7 +94,7 @@ class Templates:
         return known[1].deepcopy()
 
 
-def resolve(job: TrainJob, runtime: Runtime, templates: Templates | None = None) -> JobTemplate:
+def resolve(job: TrainJob, runtime: Runtime, templates: Templates) -> JobTemplate:
     """The template of the job. Raises Refusal if it cannot be made. `templates`: those that are prepared already."""
     if job.spec is None:
         raise Refusal("the TrainJob has no spec; name a runtime in spec.runtimeRef", phase=TEMPLATE)
@@ -103,7 +103,7 @@ def resolve(job: TrainJob, runtime: Runtime, templates: Templates | None = None)
     ledger = Ledger()
     labels, annotations = patched_metadata(runtime.spec_or_empty.template_or_empty.metadata_or_empty, patches)
     try:
-        if templates is None or is_patched(patches):
+        if is_patched(patches):
             template = patched_template(_template_of(runtime), patches, ledger)
         else:
             template = templates.of(runtime)

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.initialize.runs import initialize, tree
+from trainwright.controller.initialize import lock
+from trainwright.controller.initialize.contract import InitializeError
 from trainwright.controller.initialize.folder import Folder
 from trainwright.controller.initialize.lock import GONE_SECONDS, LOCK, locked
+from trainwright.controller.runtime.testing.waiting import eventually
 
 
 class Waiting:
@@ -71,6 +74,22 @@ async def test_a_beating_lock_is_not_taken(tmp_path: Path) -> None:
             assert waited
         os.close(other)
     assert len(waiting.lines) == 1
+
+
+async def test_the_owner_beats_and_ends_when_its_lock_was_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.0)
+
+    async def lose(folder: Folder) -> None:
+        async with locked(folder, Waiting().lines.append):
+            os.utime(tmp_path / LOCK, (0, 0))
+            await eventually(lambda: (tmp_path / LOCK).stat().st_mtime, bool)
+            folder.remove(LOCK)
+            await asyncio.Event().wait()
+
+    with Folder(tmp_path, create=True) as folder, pytest.raises(InitializeError, match="another process took the lock"):
+        await lose(folder)
 
 
 async def test_a_file_system_without_locks_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

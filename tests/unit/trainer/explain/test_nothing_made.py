@@ -341,16 +341,23 @@ def test_jobset_is_not_installed() -> None:
     assert world.says().startswith("JobSetMissing: JobSet is not installed in this cluster")
 
 
-def test_the_webhook_of_jobset_does_not_answer() -> None:
+@pytest.mark.parametrize(
+    ("webhook", "who"),
+    [
+        ("mjobset.kb.io", "the JobSet controller"),
+        ("jobset.example.com", "the JobSet controller"),
+        ("policy.example.com", "the program behind it"),
+    ],
+)
+def test_a_webhook_of_jobsets_does_not_answer(webhook: str, who: str) -> None:
     world = World(jobset=False)
     message = (
-        'jobsets/j: Internal error occurred: failed calling webhook "mjobset.kb.io": failed to call webhook: Post '
+        f'jobsets/j: Internal error occurred: failed calling webhook "{webhook}": failed to call webhook: Post '
         '"https://127.0.0.1:1/mutate": dial tcp 127.0.0.1:1: connect: connection refused'
     )
     world.blocked("ApplyRefused", message)
     assert world.says() == (
-        "WebhookUnreachable: jobsets/j cannot be made: webhook mjobset.kb.io does not answer; is the JobSet controller "
-        "running?"
+        f"WebhookUnreachable: jobsets/j cannot be made: webhook {webhook} does not answer; is {who} running?"
     )
     assert world.explained().exit_code == 3
 
