@@ -36,8 +36,15 @@ class _Ruleset(NamedTuple):
     """The rules of a kind or of a struct within kinds, compiled."""
 
     tests: tuple["_Test", ...]
+    always: tuple["_Passes", ...]
+    """Of the tests that look for what is missing."""
+    by_field: Mapping[str, tuple["_Passes", ...]]
+    """Of the others, by the field without which there is nothing to look at."""
     changes: tuple[Rule, ...]
     warnings: tuple[Rule, ...]
+
+
+_Passes = Callable[[Document], bool]
 
 
 class _Test(NamedTuple):
@@ -45,7 +52,7 @@ class _Test(NamedTuple):
 
     first: str
     """The field without which there is nothing to look at; empty where the rule looks for what is missing."""
-    passes: Callable[[Document], bool]
+    passes: _Passes
     tell: Callable[[Document, str, Errors], None]
     """Adds the errors of a document that does not pass."""
 
@@ -75,10 +82,25 @@ def tables() -> Mapping[str, tuple[Rule, ...]]:
 def check(name: str, document: Document, where: str = "") -> Errors:
     """Errors of a document by the rules of a kind or struct; `where` is the place of the document."""
     found: Errors = []
-    for first, passes, tell in _compiled(name).tests:
-        if (not first or first in document) and not passes(document):
-            tell(document, where, found)
+    rules = _compiled(name)
+    if not _passes_all(rules, document):
+        for first, passes, tell in rules.tests:
+            if (not first or first in document) and not passes(document):
+                tell(document, where, found)
     return found
+
+
+def _passes_all(rules: _Ruleset, document: Document) -> bool:
+    for passes in rules.always:
+        if not passes(document):
+            return False
+    by_field = rules.by_field
+    for name in document:
+        if name in by_field:
+            for passes in by_field[name]:
+                if not passes(document):
+                    return False
+    return True
 
 
 def errors_of(rules: Iterable[Rule], document: Document) -> Errors:
@@ -147,8 +169,11 @@ def _fits(value: Any, wanted: Any) -> bool:
 def _compiled(name: str) -> _Ruleset:
     rules = tables().get(name, ())
     tests = tuple(test for rule in rules if (test := _test_of(rule)) is not None)
+    always = tuple(test.passes for test in tests if not test.first)
+    fields = {test.first: tuple(one.passes for one in tests if one.first == test.first) for test in tests if test.first}
     changes = tuple(rule for rule in rules if rule.immutable or rule.fixed)
-    return _Ruleset(tests, changes, tuple(rule for rule in rules if rule.warn or rule.use))
+    told = tuple(rule for rule in rules if rule.warn or rule.use)
+    return _Ruleset(tests, always, fields, changes, told)
 
 
 def _test_of(rule: Rule) -> _Test | None:
@@ -191,13 +216,10 @@ def _of_structs(rule: Rule) -> Callable[[Document], bool]:
     values, use = values_of(rule.at), rule.use
 
     def passes(document: Document) -> bool:
-        tests = _compiled(use).tests
-        for value in values(document):
-            if not isinstance(value, dict):
-                continue
-            for first, good, _ in tests:
-                if (not first or first in value) and not good(value):
-                    return False
+        rules = _compiled(use)
+        for value in values(document):  # noqa: SIM110 - a generator for each struct would take as long as the tests
+            if isinstance(value, dict) and not _passes_all(rules, value):
+                return False
         return True
 
     return passes
