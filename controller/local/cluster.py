@@ -48,9 +48,9 @@ from trainwright.controller.local.apiserver.identity.tokens import (
     SigningKey,
     TokenAuthenticator,
 )
+from trainwright.controller.local.apiserver.kinds.built_in import serve_built_in
 from trainwright.controller.local.apiserver.kinds.definitions import Definitions, DefinitionsState
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
-from trainwright.controller.local.apiserver.kinds.serving import serve_built_in
 from trainwright.controller.local.apiserver.store import ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.store.store import expire_events
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes, Evictions

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from trainwright.controller.local.apiserver.kinds.built_in import serve_built_in
 from trainwright.controller.local.apiserver.kinds.custom import CLEANUP
 from trainwright.controller.local.apiserver.kinds.definitions import COLLECTION, Definitions
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
-from trainwright.controller.local.apiserver.kinds.serving import serve_built_in
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore, StoredObject
 
 GROUP, PLURAL = "test.example", "things"

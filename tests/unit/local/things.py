@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+from trainwright.controller.local.apiserver.kinds.built_in import serve_built_in
 from trainwright.controller.local.apiserver.kinds.definitions import served_versions
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
-from trainwright.controller.local.apiserver.kinds.serving import serve_built_in
 from trainwright.controller.local.apiserver.merge import fieldset
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.types.model import Type, custom_type

@@ -14,7 +14,7 @@ from trainwright.api.objects import Document, generated_name
 from trainwright.api.quantity import canonical
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
-from trainwright.controller.local.apiserver.kinds.parts import entries, part
+from trainwright.controller.local.apiserver.kinds.places import entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import set_account
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 

@@ -1,20 +1,209 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in kinds that are served, with their rules: the recorded ones, and code for those that something acts on.
+"""The built-in kinds that are served: their strategies, their field managers, and what nothing does of them.
 
-CustomResourceDefinition is not among them, nor are the kinds that are answered and not stored, such as reviews.
+The kinds that are answered and not stored, such as reviews, are here too.
 """
 
-from trainwright.controller.local.apiserver.kinds import others, workloads
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.kinds import others
 from trainwright.controller.local.apiserver.kinds.admission import PolicyStrategy
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.custom import DefinitionStrategy
 from trainwright.controller.local.apiserver.kinds.jobs import JobStrategy
-from trainwright.controller.local.apiserver.kinds.managers import BuiltInManagers
+from trainwright.controller.local.apiserver.kinds.places import entries, part
 from trainwright.controller.local.apiserver.kinds.pods import PodStrategy
-from trainwright.controller.local.apiserver.kinds.registry import Conversion, Resource
+from trainwright.controller.local.apiserver.kinds.podspecs import CONTAINER_FIELDS
+from trainwright.controller.local.apiserver.kinds.registry import (
+    ALL_VERBS,
+    Conversion,
+    Resource,
+    ResourceRegistry,
+    model_of_body,
+)
 from trainwright.controller.local.apiserver.kinds.services import ServiceStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
-from trainwright.controller.local.apiserver.kinds.undone import undone
-from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, recorded
+from trainwright.controller.local.apiserver.merge import fieldset
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, Subresource, recorded
+from trainwright.controller.local.types.go_json import zero
+from trainwright.controller.local.types.model import builtin, models_by_kind
+
+_DEFINITION = "CustomResourceDefinition"
+_EXTENSIONS = "apiextensions.k8s.io"
+_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+
+
+def serve_built_in(registry: ResourceRegistry, *, for_others: bool, rbac: bool = False) -> None:
+    """Add the built-in kinds.
+
+    Args:
+        registry: of what is served.
+        for_others: controllers from elsewhere act on kinds that nothing of this process acts on.
+        rbac: roles count.
+    """
+    for kind in (*built_in_kinds(for_others=for_others, rbac=rbac), _definitions(), *reviews()):
+        registry.add(kind)
+
+
+def _definitions() -> Resource:
+    row = RecordedKind(
+        group=_EXTENSIONS,
+        version="v1",
+        kind=_DEFINITION,
+        plural="customresourcedefinitions",
+        namespaced=False,
+        verbs=ALL_VERBS,
+        model=models_by_kind()[f"{_EXTENSIONS}/v1", _DEFINITION],
+        singular=_DEFINITION.lower(),
+        stored_as=f"{_EXTENSIONS}/v1beta1",
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        subresources=(Subresource("status", _DEFINITION, ("get", "patch", "update")),),
+    )
+    return resource_of(row, DefinitionStrategy())
+
+
+def _review(group: str, kind: str, *, namespaced: bool = False) -> Resource:
+    model = models_by_kind()[f"{group}/v1", kind]
+    singular = kind.lower()
+    row = RecordedKind(group, "v1", kind, f"{singular}s", namespaced, ("create",), model, singular=singular)
+    return resource_of(row, Strategy())
+
+
+def reviews() -> list[Resource]:
+    """All of them."""
+    return [
+        _review(_AUTHENTICATION, "SelfSubjectReview"),
+        _review(_AUTHENTICATION, "TokenReview"),
+        _review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True),
+        _review(_AUTHORIZATION, "SelfSubjectAccessReview"),
+        _review(_AUTHORIZATION, "SelfSubjectRulesReview"),
+        _review(_AUTHORIZATION, "SubjectAccessReview"),
+    ]
+
+
+Undone: TypeAlias = Callable[[Document], list[str]]
+"""What is warned of in an object."""
+
+_RBAC = "rbac.authorization.k8s.io"
+_OF_THE_SERVER = frozenset(
+    {
+        *("ResourceQuota", "PodDisruptionBudget", "APIService", "ServiceCIDR"),
+        *("FlowSchema", "PriorityLevelConfiguration"),
+    }
+)
+"""Kinds that kube-apiserver itself acts on, so that no controller from elsewhere can stand in for it."""
+_USER = "is ignored: processes run as the user of this machine"
+_OF_PODS = {
+    "dnsConfig": "is ignored: processes use the name servers of this machine",
+    "resourceClaims": "is ignored: the node has no drivers of devices",
+    "runtimeClassName": "is ignored: pods are processes of this machine",
+    "securityContext": _USER,
+}
+_LIMITED = ("cpu", "memory", "ephemeral-storage")
+
+
+def undone(kind: RecordedKind, *, acted_on: bool, for_others: bool, rbac: bool) -> Undone:
+    """What nothing does of the objects of a kind.
+
+    Args:
+        kind: its row in the table.
+        acted_on: code of this process acts on it.
+        for_others: controllers and nodes from elsewhere may act on it.
+        rbac: roles count.
+    """
+    text = ""
+    if kind.group == _RBAC and not rbac:
+        text = f"{kind.kind} is stored, but not enforced: without `--rbac`, every user may do everything"
+    elif not acted_on and (kind.kind in _OF_THE_SERVER or not for_others):
+        text = f"{kind.kind} is stored, but nothing in this cluster acts on it"
+    if text:
+        return lambda _: [text]
+    found = {"Pod": _of_pod, "Job": _of_job, "Service": _of_service}.get(kind.kind)
+    if found is None or for_others:
+        return lambda _: []
+    # Whoever wrote what a controller makes objects from was warned before.
+    return lambda document: [] if _is_controlled(document) else list(found(document))
+
+
+def _is_controlled(document: Document) -> bool:
+    return any(owner.get("controller") for owner in entries(part(document, "metadata"), "ownerReferences"))
+
+
+def _of_pod(pod: Document) -> Iterator[str]:
+    return _of_specification(part(pod, "spec"), "spec")
+
+
+def _of_job(job: Document) -> Iterator[str]:
+    return _of_specification(part(part(part(job, "spec"), "template"), "spec"), "spec.template.spec")
+
+
+def _of_specification(spec: Document, field: str) -> Iterator[str]:
+    yield from (f"{field}.{name} {text}" for name, text in _OF_PODS.items() if spec.get(name))
+    for name in CONTAINER_FIELDS:
+        for index, container in enumerate(entries(spec, name)):
+            where = f"{field}.{name}[{index}]"
+            if container.get("securityContext"):
+                yield f"{where}.securityContext {_USER}"
+            limits = [one for one in part(part(container, "resources"), "limits") if one in _LIMITED]
+            if limits:
+                yield f"{where}.resources.limits: the limits of {', '.join(limits)} are not enforced"
+
+
+def _of_service(service: Document) -> Iterator[str]:
+    spec = part(service, "spec")
+    if spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
+        yield "spec.clusterIP: nothing answers at the address of this Service; pods find each other by a headless one"
+
+
+class BuiltInManagers(Mapping[str, FieldManager]):
+    """The field managers of a kind by subresource, made when they are asked for: most kinds are never written."""
+
+    def __init__(self, row: RecordedKind, strategy: Strategy, subresources: Mapping[str, Subresource]) -> None:
+        self._row, self._strategy = row, strategy
+        self._made: dict[str, FieldManager] = {}
+        own = ("", *(sorted(subresources.keys() & {"approval", "finalize", "status"})))
+        self._of_others = {name: sub for name, sub in subresources.items() if sub.group}
+        self._names = (*own, *self._of_others)
+
+    def __getitem__(self, subresource: str) -> FieldManager:
+        if subresource not in self._names:
+            raise KeyError(subresource)
+        made = self._made.get(subresource)
+        if made is None:
+            other = self._of_others.get(subresource)
+            made = self._made[subresource] = self._own(subresource) if other is None else _of_another_kind(other)
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def _own(self, subresource: str) -> FieldManager:
+        row = self._row
+        paths = self._strategy.reset_fields.get(subresource, ())
+        reset = fieldset.of(*(tuple(f"f:{step}" for step in path) for path in paths))
+        return FieldManager(
+            builtin(row.model),
+            row.api_version,
+            row.kind,
+            subresource=subresource,
+            reset=reset,
+            empty=zero(row.model, apiVersion=row.api_version, kind=row.kind),
+        )
+
+
+def _of_another_kind(sub: Subresource) -> FieldManager:
+    version = f"{sub.group}/{sub.version}"
+    model = model_of_body(sub)
+    nothing = zero(model, apiVersion=version, kind=sub.kind)
+    return FieldManager(builtin(model), version, sub.kind, subresource=sub.name, empty=nothing)
+
 
 _STRATEGIES: dict[str, type[BuiltInStrategy]] = {
     "v1 Event": others.EventStrategy,
@@ -24,13 +213,13 @@ _STRATEGIES: dict[str, type[BuiltInStrategy]] = {
     "v1 PersistentVolume": others.PersistentVolumeStrategy,
     "v1 PersistentVolumeClaim": others.PersistentVolumeClaimStrategy,
     "v1 Pod": PodStrategy,
-    "v1 ReplicationController": workloads.ReplicationControllerStrategy,
+    "v1 ReplicationController": others.ReplicationControllerStrategy,
     "v1 Secret": others.SecretStrategy,
     "v1 Service": ServiceStrategy,
     "v1 ServiceAccount": others.ServiceAccountStrategy,
     "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": PolicyStrategy,
-    "apps/v1 DaemonSet": workloads.DaemonSetStrategy,
-    "apps/v1 StatefulSet": workloads.StatefulSetStrategy,
+    "apps/v1 DaemonSet": others.DaemonSetStrategy,
+    "apps/v1 StatefulSet": others.StatefulSetStrategy,
     "batch/v1 Job": JobStrategy,
     "coordination.k8s.io/v1 Lease": others.LeaseStrategy,
     "events.k8s.io/v1 Event": others.EventStrategy,

@@ -9,8 +9,7 @@ from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.kinds.defaulting import fill_object
 from trainwright.controller.local.apiserver.kinds.formats import NAME_RULES, same
-from trainwright.controller.local.apiserver.kinds.parts import part
-from trainwright.controller.local.apiserver.kinds.places import places
+from trainwright.controller.local.apiserver.kinds.places import part, places
 from trainwright.controller.local.apiserver.kinds.podspecs import default_pod_spec, pod_spec_warnings
 from trainwright.controller.local.apiserver.kinds.rules import check, check_change, tables
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop

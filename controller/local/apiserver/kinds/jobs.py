@@ -9,7 +9,7 @@ from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, immutable_errors, same
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
-from trainwright.controller.local.apiserver.kinds.parts import ensure, entries, part
+from trainwright.controller.local.apiserver.kinds.places import ensure, entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import selects
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.schema.errors import invalid, invalid_unshown, required

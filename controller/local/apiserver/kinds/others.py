@@ -13,14 +13,20 @@ from trainwright.api.quantity import Quantity
 from trainwright.api.surroundings import new_uid
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds import amounts
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, same
-from trainwright.controller.local.apiserver.kinds.parts import ensure, ensure_filled, entries, part, texts
-from trainwright.controller.local.apiserver.kinds.podspecs import amount_errors, resource_errors, round_up_resources
+from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
+from trainwright.controller.local.apiserver.kinds.podspecs import (
+    amount_errors,
+    resource_errors,
+    round_up,
+    round_up_resources,
+)
+from trainwright.controller.local.apiserver.kinds.rules import check
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
 from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required, too_long
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
 from trainwright.controller.local.types.go_json import normalize
 from trainwright.controller.local.values import TOO_DEEP
 
@@ -176,8 +182,8 @@ class NodeStrategy(BuiltInStrategy):
             spec["podCIDR"] = spec["podCIDRs"][0]
         if status.get("capacity") and status.get("allocatable") is None:
             status["allocatable"] = dict(status["capacity"])
-        amounts.round_up(status, "capacity")
-        amounts.round_up(status, "allocatable")
+        round_up(status, "capacity")
+        round_up(status, "allocatable")
 
     def prepare_for_create(self, document: Document) -> None:
         document["status"].pop("config", None)
@@ -188,7 +194,7 @@ class RuntimeClassStrategy(BuiltInStrategy):
 
     def default(self, document: Document) -> None:
         super().default(document)
-        amounts.round_up(part(document, "overhead"), "podFixed")
+        round_up(part(document, "overhead"), "podFixed")
 
 
 class LeaseStrategy(BuiltInStrategy):
@@ -209,7 +215,7 @@ class LimitRangeStrategy(BuiltInStrategy):
             if item.get("type") == "Container":
                 _default_container_limits(item)
             for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
-                amounts.round_up(item, field)
+                round_up(item, field)
 
     def prepare_for_create(self, document: Document) -> None:
         super().prepare_for_create(document)
@@ -274,7 +280,7 @@ class PersistentVolumeStrategy(BuiltInStrategy):
     def default(self, document: Document) -> None:
         super().default(document)
         ensure_filled(document["status"], "phase", "Pending")
-        amounts.round_up(document["spec"], "capacity")
+        round_up(document["spec"], "capacity")
 
     def prepare_for_create(self, document: Document) -> None:
         document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": times.format_time(times.wall_clock())}
@@ -296,7 +302,7 @@ class PersistentVolumeClaimStrategy(BuiltInStrategy):
         super().default(document)
         round_up_resources(document["spec"]["resources"])
         for field in ("capacity", "allocatedResources"):
-            amounts.round_up(document["status"], field)
+            round_up(document["status"], field)
 
     def prepare_for_create(self, document: Document) -> None:
         # The phase that the default set is lost here; it comes back when the stored object is read.
@@ -377,3 +383,55 @@ def _event_errors(event: Document, _: str, __: Document) -> Errors:
 @register("unset source")
 def _source_errors(source: Document, field: str, _: Document) -> Errors:
     return [invalid(field, source, "needs to be unset")] if source else []
+
+
+class ReplicationControllerStrategy(BuiltInStrategy):
+    """A ReplicationController selects the pods of its template."""
+
+    def default(self, document: Document) -> None:
+        normalize(document, self.kind.model)
+        template = document["spec"].get("template")
+        labels = part(part(template or {}, "metadata"), "labels")
+        if labels:
+            ensure_filled(document["spec"], "selector", dict(labels))
+            ensure_filled(document["metadata"], "labels", dict(labels))
+        super().default(document)
+
+
+class DaemonSetStrategy(BuiltInStrategy):
+    """DaemonSets have an annotation in place of a field of old versions."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        ensure(document["metadata"], "annotations", {})
+        document["metadata"]["annotations"].setdefault("deprecated.daemonset.template.generation", "1")
+
+
+class StatefulSetStrategy(BuiltInStrategy):
+    """StatefulSets. Their pods have the volumes of the claim templates, as the controller makes them."""
+
+    def __init__(self, kind: RecordedKind) -> None:
+        super().__init__(kind)
+        self.templates = ("spec.template",)
+
+    def default(self, document: Document) -> None:
+        normalize(document, self.kind.model)
+        # Only who says no type gets `rollingUpdate`. `maxUnavailable` is of a feature that is off by default.
+        strategy = document["spec"]["updateStrategy"]
+        if not strategy.get("type"):
+            ensure(strategy, "rollingUpdate", {})
+        if (rolling := strategy.get("rollingUpdate")) is not None:
+            rolling.pop("maxUnavailable", None)
+            ensure(rolling, "partition", 0)
+        super().default(document)
+
+
+@register("template with claims")
+def _template_errors(spec: Document, field: str, _: Document) -> Errors:
+    template = copy.deepcopy(part(spec, "template"))
+    names = [part(claim, "metadata").get("name") or "" for claim in entries(spec, "volumeClaimTemplates")]
+    claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    if claims:
+        pod = part(template, "spec")
+        pod["volumes"] = claims + [one for one in entries(pod, "volumes") if one.get("name") not in names]
+    return check("PodTemplate", template, f"{field}.template")

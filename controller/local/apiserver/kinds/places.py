@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths into documents, such as `spec.rules[*].host`, compiled to functions: rules walk them with each write."""
+"""Reading documents: parts that may be absent, and paths such as `spec.rules[*].host`, which rules walk."""
 
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -98,3 +98,33 @@ def value_of(path: str) -> Callable[[Document], Any]:
         return value
 
     return read
+
+
+def part(document: Document, field: str) -> Document:
+    """The object at a field, or an empty one that is not stored in the document."""
+    found: Document = document.get(field) or {}
+    return found
+
+
+def entries(document: Document, field: str) -> list[Document]:
+    """The list of objects at a field. The objects are those of the document, the list may not be."""
+    found: list[Document] = document.get(field) or []
+    return found
+
+
+def texts(document: Document, field: str) -> list[str]:
+    """The list of strings at a field."""
+    found: list[str] = document.get(field) or []
+    return found
+
+
+def ensure(document: Document, field: str, value: Any) -> None:
+    """Set a field whose Go type is a pointer, unless it is set."""
+    if document.get(field) is None:
+        document[field] = value
+
+
+def ensure_filled(document: Document, field: str, value: Any) -> None:
+    """Set a field whose Go type is no pointer: its zero value counts as absent."""
+    if not document.get(field):
+        document[field] = value

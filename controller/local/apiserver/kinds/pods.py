@@ -6,13 +6,14 @@ import copy
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError, names
-from trainwright.controller.local.apiserver.kinds import amounts
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, same
-from trainwright.controller.local.apiserver.kinds.parts import ensure_filled, entries, part, texts
+from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.kinds.podspecs import (
     default_pod_spec,
     pod_spec_warnings,
+    quality_of_service,
+    round_up,
     round_up_resources,
 )
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
@@ -49,7 +50,7 @@ class PodStrategy(BuiltInStrategy):
     def prepare_for_create(self, document: Document) -> None:
         super().prepare_for_create(document)
         spec = document["spec"]
-        status: Document = {"phase": "Pending", "qosClass": amounts.quality_of_service(spec)}
+        status: Document = {"phase": "Pending", "qosClass": quality_of_service(spec)}
         if spec.get("schedulingGates"):
             gated = {
                 "type": "PodScheduled",
@@ -118,7 +119,7 @@ def _default_status(status: Document) -> None:
         status["podIP"] = addresses[0].get("ip")
     for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
         for container in entries(status, field):
-            amounts.round_up(container, "allocatedResources")
+            round_up(container, "allocatedResources")
             round_up_resources(container.get("resources"))
 
 

@@ -2,15 +2,16 @@
 """Specifications of pods, in Pods and in templates: what no recorded default and no rule of `rules/pods.json` says."""
 
 import re
+from collections.abc import Iterator
 
+from trainwright.api.amounts import Amounts, add
 from trainwright.api.amounts import read as read_amounts
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
 from trainwright.api.selectors import SelectorError, label_selector_of
 from trainwright.api.validation import names
-from trainwright.controller.local.apiserver.kinds import amounts
 from trainwright.controller.local.apiserver.kinds.formats import Errors
-from trainwright.controller.local.apiserver.kinds.parts import ensure_filled, entries, part
+from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part
 from trainwright.controller.local.apiserver.kinds.rules import warnings
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
@@ -60,7 +61,7 @@ def default_pod_spec(spec: Document) -> None:
         for container in entries(spec, field):
             ensure_filled(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
             round_up_resources(container["resources"])
-    amounts.round_up(spec, "overhead")
+    round_up(spec, "overhead")
     round_up_resources(spec.get("resources"))
 
 
@@ -73,8 +74,8 @@ def set_account(spec: Document, name: str) -> None:
 def round_up_resources(resources: Document | None) -> None:
     """Write requests and limits canonically."""
     if resources:
-        amounts.round_up(resources, "limits")
-        amounts.round_up(resources, "requests")
+        round_up(resources, "limits")
+        round_up(resources, "requests")
 
 
 def pull_policy(image: str) -> str:
@@ -227,3 +228,47 @@ def _hidden_variables(container: Document, field: str) -> list[str]:
             found.append(f"{field}.env[{index}]: {text}")
         seen.add(name)
     return found
+
+
+_MILLI = 10**6
+"""Billionths in a thousandth."""
+
+
+def round_up(owner: Document, field: str) -> None:
+    """Write the amounts of a resource list canonically, rounded up to thousandths. What is no quantity stays."""
+    listed = owner.get(field)
+    if not isinstance(listed, dict):
+        return
+    for name, wire in listed.items():
+        try:
+            quantity = Quantity.parse(wire)
+        except ValueError:
+            continue  # Validation names it.
+        listed[name] = Quantity(-(-quantity.nanos // _MILLI) * _MILLI, quantity.style).canonical()
+
+
+def quality_of_service(spec: Document) -> str:
+    """The QoS class of a pod. https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/."""
+    requests: Amounts = {}
+    limits: Amounts = {}
+    guaranteed = True
+    for resources in _container_resources(spec):
+        add(requests, _computed(resources.get("requests")))
+        limited = _computed(resources.get("limits"))
+        add(limits, limited)
+        guaranteed = guaranteed and len(limited) == 2
+    if not requests and not limits:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed and requests == limits else "Burstable"
+
+
+def _container_resources(spec: Document) -> Iterator[Document]:
+    for field in ("containers", "initContainers"):
+        for container in entries(spec, field):
+            yield part(container, "resources")
+
+
+def _computed(listed: Document | None) -> Amounts:
+    return {
+        name: amount for name, amount in read_amounts(listed).items() if name in ("cpu", "memory") and amount.nanos > 0
+    }

@@ -4,8 +4,8 @@
 import msgspec
 
 from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, RootPage, health
+from trainwright.controller.local.apiserver.kinds.built_in import serve_built_in
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
-from trainwright.controller.local.apiserver.kinds.serving import serve_built_in
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
