@@ -88,6 +88,7 @@ def begins_attempt_2(world: World) -> None:
     world.jobset["spec"]["failurePolicy"] = {"maxRestarts": 3}
     world.jobset["status"] |= {
         "restarts": 1,
+        "restartsCountTowardsMax": 1,
         "conditions": [condition("RestartingJobSet", "Restart", "first failed job: j-node-0", ago=20)],
     }
 

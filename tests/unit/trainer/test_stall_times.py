@@ -44,6 +44,9 @@ def told(*seen: tuple[float, TrainJob]) -> tuple[str, float]:
 def test_reports_that_go_on_are_no_standstill() -> None:
     assert told((0, job("t1", percent=1)), (100, job("t2", percent=2))) == ("", 120.0)
     assert told((0, job("t1", percent=1)), (100, job("t1", percent=1))) == ("", 20.0)
+    # Progress that goes back is progress, and the clock of a job may say anything.
+    assert told((0, job("t1", percent=9, step="9")), (100, job("t2", percent=1, step="1"))) == ("", 120.0)
+    assert told((0, job("2030", percent=1)), (100, job("1999", percent=2))) == ("", 120.0)
 
 
 def test_silence_is_told_from_reports_that_never_came() -> None:

@@ -9,7 +9,10 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests import builders
+from trainwright.api.base import Resource
 from trainwright.api.times import format_time
+from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
 from trainwright.plugins.contract import Explains
 from trainwright.plugins.coscheduling import CoSchedulingPlugin
@@ -29,7 +32,7 @@ def at(seconds: float) -> str:
 
 
 def condition(kind: str, reason: str, message: str = "", status: str = "True", ago: float = 120) -> Document:
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at(ago)}
+    return builders.condition(kind, status, reason, message, at=at(ago))
 
 
 class World:
@@ -72,22 +75,12 @@ class World:
         **fields: Any,
     ) -> Document:
         """Put an object into the cluster; returns it, to be changed."""
-        metadata: Document = {"name": name, "uid": f"{kind}/{name}", "creationTimestamp": at(ago)}
-        if namespace:
-            metadata["namespace"] = namespace
-        if labels:
-            metadata["labels"] = labels
-        if owner is not None:
-            metadata["ownerReferences"] = [
-                {
-                    "apiVersion": owner["apiVersion"],
-                    "kind": owner["kind"],
-                    "name": owner["metadata"]["name"],
-                    "uid": owner["metadata"]["uid"],
-                    "controller": True,
-                }
-            ]
-        obj = {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+        group, _, short = version.rpartition("/")
+        resource = Resource(group=group, version=short, kind=kind, plural="", namespaced=bool(namespace))
+        created = {"creationTimestamp": at(ago)}
+        obj = build(
+            resource, name, namespace, uid=f"{kind}/{name}", labels=labels, owner=owner, metadata=created, **fields
+        )
         self.objects.append(obj)
         return obj
 
@@ -143,28 +136,20 @@ class World:
 
     def add_pod(self, job: Document, name: str, index: int, *, attempt: int = 0, ago: float = 270) -> Document:
         """A running pod."""
+        labels = builders.labels_of_pod(index, role=name, attempt=attempt, jobset_uid="")
         pod = self.add(
             "v1",
             "Pod",
             f"j-{name}-0-{index}-abcde",
             owner=job,
-            labels={
-                **{key: value for key, value in job["metadata"]["labels"].items() if key != STEP},
-                "batch.kubernetes.io/job-completion-index": str(index),
-                "batch.kubernetes.io/job-name": job["metadata"]["name"],
-                "jobset.sigs.k8s.io/job-index": "0",
-                "jobset.sigs.k8s.io/restart-attempt": str(attempt),
-            },
+            labels=labels,
             ago=ago,
             spec={**pod_spec(), "nodeName": "big"},
             status={
                 "phase": "Running",
                 "startTime": at(ago - 5),
-                "conditions": [
-                    condition("PodScheduled", "", ago=ago - 5),
-                    condition("Ready", "", ago=ago - 20),
-                ],
-                "containerStatuses": [container("node", {"running": {"startedAt": at(ago - 10)}})],
+                "conditions": [condition("PodScheduled", "", ago=ago - 5), condition("Ready", "", ago=ago - 20)],
+                "containerStatuses": [container("node", builders.running(at(ago - 10)))],
             },
         )
         self.pods.append(pod)
