@@ -11,7 +11,6 @@ texts, k8s.io/pod-security-admission 0.36.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 from trainwright.api.objects import Document, dig, labels_of, name_of, spec_of
@@ -196,8 +195,8 @@ def violations(pod: Document, level: str) -> list[Violation]:
 
 
 def _containers(pod: Document) -> Iterator[Document]:
-    spec = spec_of(pod)
-    return chain.from_iterable(spec.get(f"{kind}ontainers") or () for kind in ("initC", "c", "ephemeralC"))
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        yield from spec_of(pod).get(field) or ()
 
 
 def _quoted(texts: Iterable[str]) -> str:
