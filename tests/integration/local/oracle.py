@@ -1,59 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes' own field manager, as a program that answers cases (`hack/field-manager`).
+"""Kubernetes' own field manager, as a program that answers cases (`hack/field-manager`)."""
 
-It is built from Go modules once, into the cache of the test control plane, in a folder named after its sources.
-"""
-
-import fcntl
-import hashlib
 import json
-import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.go_programs import program
 from tests.repository import ROOT
-from trainwright.controller.runtime.testing.build import find_go
-from trainwright.controller.runtime.testing.tools import cache_root
 
 SOURCES = ROOT / "hack" / "field-manager"
-_FILES = ("go.mod", "go.sum", "main.go")
 
 Answer = dict[str, Any]
-
-
-def program() -> Path:
-    """The program, built if it is not there yet."""
-    digest = hashlib.sha256(b"".join((SOURCES / name).read_bytes() for name in _FILES)).hexdigest()[:8]
-    target = cache_root() / f"field-manager-{digest}" / "field-manager"
-    if not target.is_file():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with (target.parent / ".lock").open("w") as lock, tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not target.is_file():
-                _build(Path(scratch), target)
-    return target
-
-
-def _build(scratch: Path, target: Path) -> None:
-    sources = scratch / "sources"
-    sources.mkdir()
-    for name in _FILES:
-        shutil.copyfile(SOURCES / name, sources / name)
-    go, environment = find_go(scratch, (1, 26))
-    made = scratch / "field-manager"
-    done = subprocess.run(
-        [go, "build", "-trimpath", "-buildvcs=false", "-o", made, "."],
-        cwd=sources,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"building {SOURCES} failed:\n{done.stderr}"
-    made.replace(target)
 
 
 class Oracle:
@@ -62,7 +20,7 @@ class Oracle:
     def __enter__(self) -> Self:
         # It logs what it cannot read; the answers say the same.
         self._process = subprocess.Popen(
-            [program()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [program(SOURCES)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         self._schemas: dict[str, str] = {}
         return self

@@ -62,7 +62,7 @@ def test_time_until_the_next_look() -> None:
         pytest.param(
             (pod(0), pod(1, ended=700, code=1, name="a"), pod(1, name="b", phase="Pending")), id="another pod comes"
         ),
-        pytest.param((pod(0, deletionTimestamp="2026-11-25T13:59:00Z"), pod(1, ended=700)), id="the others end"),
+        pytest.param((pod(0, deleted="2026-11-25T13:59:00Z"), pod(1, ended=700)), id="the others end"),
         pytest.param((pod(0, phase="Pending"), pod(1, ended=700)), id="the others have not begun"),
         pytest.param((pod(0), pod(1, ended=700, code=1, phase="Running")), id="its container starts again"),
         pytest.param((pod(0), pod(1, ended=700, phase="Running", container="logs")), id="a container beside it"),
