@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of Jobs, of which the status decides; those of which it does not are recorded in refusals.json."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver.kinds.jobs import JobStrategy
+from trainwright.controller.local.apiserver.kinds.strategy import Strategy
+from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
+
+Document = dict[str, Any]
+
+JOBS = JobStrategy(recorded_kinds()["batch/v1", "Job"])
+
+
+def created(strategy: Strategy, spec: Document) -> Document:
+    made: Document = {"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": copy.deepcopy(spec)}
+    strategy.default(made)
+    strategy.prepare_for_create(made)
+    return made
+
+
+def changed(strategy: Strategy, old: Document, change: Document, subresource: str = "") -> list[str]:
+    new = copy.deepcopy(old)
+    for path, value in change.items():
+        *steps, last = path.split(".")
+        here: Any = new
+        for step in steps:
+            here = here[int(step)] if isinstance(here, list) else here.setdefault(step, {})
+        here[last] = value
+    strategy.default(new)
+    strategy.prepare_for_update(new, old, subresource)
+    return told(strategy.validate_update(new, old, subresource))
+
+
+def told(errors: list[DocumentError]) -> list[str]:
+    """Reason and field of each error; sentences are the server's own."""
+    return [f"{error.reason.removeprefix('FieldValue')} {error.field}" for error in errors]
+
+
+def pod_spec(*containers: Document, **fields: Any) -> Document:
+    named = [{"name": f"c{index}", "image": "i:1", **one} for index, one in enumerate(containers or ({},))]
+    return {"containers": named, **fields}
+
+
+def job_spec(**fields: Any) -> Document:
+    return {"template": {"spec": pod_spec(restartPolicy="Never")}, **fields}
+
+
+IMAGE = "spec.template.spec.containers.0.image"
+SELECTOR = "spec.template.spec.nodeSelector"
+RESOURCES = "spec.template.spec.containers.0.resources"
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "path", "value", "field"),
+    [
+        ({}, {}, "spec.suspend", True, ""),
+        ({}, {}, IMAGE, "j", "spec.template"),
+        ({}, {}, "spec.template.metadata.labels.a", "b", "spec.template"),
+        ({"suspend": True}, {}, IMAGE, "j", "spec.template.spec"),
+        ({"suspend": True}, {}, SELECTOR, {"a": "b"}, ""),
+        ({"suspend": True}, {}, RESOURCES, {"limits": {"cpu": 1}}, ""),
+        ({"suspend": True}, {}, "spec.template.metadata.labels.a", "b", ""),
+        # It ran before and is not known to be suspended yet.
+        ({"suspend": True}, {"startTime": "2026-01-01T00:00:00Z"}, SELECTOR, {"a": "b"}, "spec.template"),
+        ({"suspend": True}, {"active": 1}, SELECTOR, {"a": "b"}, "spec.template"),
+        (
+            {"suspend": True},
+            {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]},
+            SELECTOR,
+            {"a": "b"},
+            "",
+        ),
+    ],
+)
+def test_the_template_of_a_job(spec: Document, status: Document, path: str, value: Any, field: str) -> None:
+    old = created(JOBS, job_spec(**spec))
+    old["status"] = status
+    found = changed(JOBS, old, {path: value})
+    assert set(found) == ({f"Invalid {field}"} if field else set())
+
+
+def test_what_is_not_changed_in_a_status_is_not_checked() -> None:
+    old = created(JOBS, job_spec())
+    old["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert changed(JOBS, old, {"status.succeeded": 1}, "status") == []
+    assert "Invalid status.conditions" in changed(JOBS, old, {"status.conditions": []}, "status")
