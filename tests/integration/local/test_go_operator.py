@@ -32,7 +32,7 @@ RULES: list[dict[str, list[str]]] = [
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
     {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
-pytestmark = [pytest.mark.parity, pytest.mark.timeout(900), pytest.mark.local_cluster(rbac=True)]
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(900), pytest.mark.local_cluster(rbac=True, controllers=True)]
 
 
 def definition(client: Document) -> Document:
