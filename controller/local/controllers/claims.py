@@ -120,10 +120,10 @@ def is_ours(volume: Document) -> bool:
     return annotations_of(volume).get(_PROVISIONED) == PROVISIONER
 
 
-def uses(pod: Document, claim: str) -> bool:
-    """Whether a pod mounts a claim of its namespace."""
-    volumes = spec_of(pod).get("volumes") or ()
-    return any((volume.get("persistentVolumeClaim") or {}).get("claimName") == claim for volume in volumes)
+def claims_of(pod: Document) -> list[str]:
+    """The names of the claims that a pod mounts."""
+    claims = [volume.get("persistentVolumeClaim") or {} for volume in spec_of(pod).get("volumes") or ()]
+    return [str(claim["claimName"]) for claim in claims if claim.get("claimName")]
 
 
 log = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class ClaimController(ControllerBase):
         if self.settings.volumes is None:
             raise ConfigurationError("volume claims need a folder: set the settings' `volumes`, or leave `claims` out")
         self._root = self.settings.volumes
-        manager.controller("claims").for_(CLAIM).watches(POD, _claims_of).reconcile(self.reconcile)
+        manager.controller("claims").for_(CLAIM).watches(POD, _keys_of_claims).reconcile(self.reconcile)
         manager.controller("claims-volumes").for_(VOLUME).watches(CLAIM, self._volume_of).reconcile(self.reclaim)
 
     async def reconcile(self, key: Key) -> Result:
@@ -177,7 +177,7 @@ class ClaimController(ControllerBase):
 
     def _is_used(self, claim: Document) -> bool:
         pods = self.cache.list(POD, namespace_of(claim))
-        return any(uses(pod, name_of(claim)) and not is_terminal(pod) for pod in pods)
+        return any(name_of(claim) in claims_of(pod) and not is_terminal(pod) for pod in pods)
 
     async def reclaim(self, key: Key) -> Result:
         """Show that one volume is bound; delete it with its folder when its claim is gone."""
@@ -219,8 +219,5 @@ class ClaimController(ControllerBase):
         return [Key("", spec_of(claim).get("volumeName") or volume_name(claim))]
 
 
-def _claims_of(pod: Document) -> list[Key]:
-    names = [
-        (volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in spec_of(pod).get("volumes") or ()
-    ]
-    return [Key(namespace_of(pod), str(name)) for name in names if name]
+def _keys_of_claims(pod: Document) -> list[Key]:
+    return [Key(namespace_of(pod), name) for name in claims_of(pod)]
