@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.batch.v1 import Job
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import AnyObject, Document, dig, wire
 from trainwright.api.times import format_time
@@ -308,33 +307,3 @@ def _phase(containers: Sequence[Mapping[str, Any]]) -> str:
     if not codes or None in codes:
         return "Running"
     return "Failed" if any(codes) else "Succeeded"
-
-
-def job(
-    name: str = "j-node-0",
-    namespace: str = "n",
-    *,
-    uid: str = "",
-    version: str = "",
-    owner: AnyObject | None = None,
-    labels: Mapping[str, str] | None = None,
-    meta: Mapping[str, Any] | None = None,
-    status: Mapping[str, Any] | None = None,
-    **spec: Any,
-) -> Document:
-    """A Job of Kubernetes with one container; `spec` by wire names."""
-    template = {"spec": {"containers": [{"name": "node", "image": "i"}], "restartPolicy": "Never"}}
-    return wire(
-        build(
-            Job,
-            name,
-            namespace,
-            uid=uid,
-            version=version,
-            owner=owner,
-            labels=labels,
-            metadata=meta,
-            spec={"template": template, **spec},
-            status=status,
-        )
-    )
