@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Kubernetes cluster in one process: an API server, its controllers and a node.
+"""A Kubernetes cluster in one process: the API server `apiserver`, its controllers `controllers` and the node `node`.
 
-It knows no TrainJob, so that any operator can be tested on it.
+Begin with `cluster`, which puts them together; `testing` has clusters and fixtures for tests. It knows no TrainJob, so
+that any operator can be tested on it.
 """

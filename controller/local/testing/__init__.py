@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The local API server as a control plane for tests: no Go, no etcd, the interface of the test kit's real one.
+"""The local cluster for tests: no Go, no etcd. Begin with `pytest_plugin`, which has the fixtures.
 
-`control_plane.LocalControlPlane` is the class, `pytest_plugin` puts it behind the fixture `control_plane`.
+`cluster.LocalCluster` is a cluster of each test's own, in a thread of the process. `control_plane.LocalControlPlane` is
+the local API server behind the interface of the test kit's real control plane, for the fixture `control_plane`.
 """
