@@ -56,11 +56,11 @@ def test_silence_is_told_from_reports_that_never_came() -> None:
 
 
 def test_reports_that_say_the_same_are_a_standstill_too() -> None:
-    assert told((0, job("t1", percent=1, step="7")), (60, job("t2", percent=1, step="7")))[0] == ""
+    assert told((0, job("t1", percent=1, step="7")), (60, job("t2", percent=1, step="7"))) == ("", 60.0)
     assert told((0, job("t1", percent=1, step="7")), (120, job("t2", percent=1, step="7")))[0] == "NoAdvance"
     assert told((0, job("t1", percent=1, step="7")), (120, job("t2", percent=1, step="8")))[0] == ""
     # Reports without percentage and step cannot show an advance.
-    assert told((0, job("t1")), (120, job("t2")))[0] == ""
+    assert told((0, job("t1")), (120, job("t2"))) == ("", 120.0)
 
 
 def test_a_report_that_returns_ends_it() -> None:

@@ -362,8 +362,8 @@ def test_volumes_that_go_with_the_jobset_let_kubernetes_decide() -> None:
     life = Life(Declaration(mode="gang", retries=0))
     life.replaceable = False
     life.run(pod(0, code=1), pod(1, status=disrupted("EvictionByEvictionAPI")))
-    step = life.give_up()
-    assert (step.summary.judged, step.summary.replace) == (1, "")
+    found = life.give_up().summary
+    assert (found.judged, found.replace, found.end_reason) == (1, "", "ReachedMaxRestarts")
 
 
 @pytest.mark.parametrize("policy", [{}, *({"retentionPolicy": {"whenDeleted": kept}} for kept in ("Delete", "Retain"))])
