@@ -178,12 +178,15 @@ def prune(kind: Type, value: Any, *, keeps: bool = False) -> list[Way]:
     if type(value) is list:
         return _prune_items(kind, value, keeps=keeps)
     found: list[Way] = []
-    parts, values, gone = kind.parts, kind.values, list[str]()
+    gone: list[str] = []
+    parts, values = kind.parts, kind.values
     for name, inner in value.items():
-        if kind.embedded and name in OF_OBJECTS:
-            continue
         part = parts.get(name, values)
         is_deep = type(inner) is dict or type(inner) is list
+        if part is not None and inner is not None and not is_deep:
+            continue
+        if kind.embedded and name in OF_OBJECTS:
+            continue
         if part is None:
             if "additionalProperties" in kind.schema:
                 # The field stays whether it is allowed or not; what it holds has no schema.
@@ -194,7 +197,7 @@ def prune(kind: Type, value: Any, *, keeps: bool = False) -> list[Way]:
         elif is_deep:
             if dropped := prune(part, inner):
                 found += _behind(name, dropped)
-        elif inner is None and not part.schema.get("nullable") and part.schema.get("default") is None:
+        elif not part.schema.get("nullable") and part.schema.get("default") is None:
             gone.append(name)
     for name in gone:
         del value[name]
@@ -236,10 +239,8 @@ def fill_defaults(kind: Type, value: Any) -> None:
 
     Absent objects are not made to hold defaults of their fields.
     """
-    if "default" not in kind.marks:
-        return
     if type(value) is list:
-        for index, inner in enumerate(value):
+        for index, inner in enumerate(value if "default" in kind.item.marks else ()):
             _fill(value, index, inner, kind.item)
         return
     for name, default in kind.defaults:
@@ -247,15 +248,16 @@ def fill_defaults(kind: Type, value: Any) -> None:
             value[name] = default if type(default) in SCALARS else copied(default)
     parts, values = kind.parts, kind.values
     for name, inner in value.items():
-        part = parts.get(name, values)
-        if part is not None and not (kind.embedded and name in OF_OBJECTS):
-            _fill(value, name, inner, part)
+        if inner is None or type(inner) is dict or type(inner) is list:
+            part = parts.get(name, values)
+            if part is not None and "default" in part.marks and not (kind.embedded and name in OF_OBJECTS):
+                _fill(value, name, inner, part)
 
 
 def _fill(around: Any, step: Any, value: Any, kind: Type) -> None:
     if value is None and not kind.schema.get("nullable") and (default := kind.schema.get("default")) is not None:
         around[step] = value = copied(default)
-    if (type(value) is dict or type(value) is list) and "default" in kind.marks:
+    if type(value) is dict or type(value) is list:
         fill_defaults(kind, value)
 
 
