@@ -1,44 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is cleaned up is judged by the job that is there when its time is over; test_cleanup of the integration tests
-proves the rest."""
-
-from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import cast
+"""When jobs that are over go; test_trainer_cleanup of the integration tests has their objects."""
 
 import pytest
 
-from tests.builders import condition, train_job
-from trainwright.controller.runtime import Key, Manager, RetryAfter
-from trainwright.controller.trainer.assembly.cleanup import _reconcile
-from trainwright.controller.trainer.job.lifetime import ANNOTATION_JOB, Lifetimes
+from tests.builders import condition
+from tests.virtual_trainer import SPACE, VirtualTrainer
+from trainwright.api.config.v1alpha1 import Cleanup
+from trainwright.controller.trainer.job.lifetime import ANNOTATION_JOB
 
-ENDED = condition("Complete", at="2026-11-25T10:00:00Z")
+
+def ends(trainer: VirtualTrainer, seconds: str, manager: str | None = None) -> None:
+    """A job that is kept for so many seconds ends now."""
+    trainer.start(cleanup=Cleanup())
+    trainer.job(annotations={ANNOTATION_JOB: seconds}, managedBy=manager)
+    done = {"status": {"conditions": [condition("Complete", at=trainer.cluster.now)]}}
+    trainer.stored.patch("trainjob", "job", done, SPACE, subresource="status")
+
+
+def is_there(trainer: VirtualTrainer) -> bool:
+    return trainer.stored.get("trainjob", "job", SPACE) is not None
 
 
 @pytest.mark.parametrize(
-    ("manager", "deleted"),
-    [(None, ["a"]), ("trainer.kubeflow.org/trainjob-controller", ["a"]), ("kueue.x-k8s.io/multikueue", [])],
+    ("manager", "stays"),
+    [(None, False), ("trainer.kubeflow.org/trainjob-controller", False), ("kueue.x-k8s.io/multikueue", True)],
 )
-async def test_a_job_of_another_manager_with_the_name_stays(manager: str | None, deleted: list[str]) -> None:
-    job = train_job("a", "ns", annotations={ANNOTATION_JOB: "0"}, conditions=[ENDED], managedBy=manager)
-    gone: list[str] = []
-
-    async def delete(kind: type, name: str, namespace: str, **_: str) -> None:
-        gone.append(name)
-
-    process = SimpleNamespace(cache=SimpleNamespace(get=lambda *_: job), client=SimpleNamespace(delete=delete))
-    await _reconcile(
-        cast("Manager", process), {}, Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")
-    )
-    assert gone == deleted
+def test_a_job_goes_in_time_unless_it_is_another_managers(
+    manager: str | None, stays: bool, trainer: VirtualTrainer
+) -> None:
+    ends(trainer, "60", manager)
+    trainer.advance(59)
+    assert is_there(trainer)
+    trainer.advance(62)
+    assert is_there(trainer) is stays
 
 
-async def test_a_job_is_looked_at_each_minute_since_the_clock_may_jump() -> None:
-    job = train_job("a", "ns", annotations={ANNOTATION_JOB: "86400"}, conditions=[ENDED])
-    process = SimpleNamespace(cache=SimpleNamespace(get=lambda *_: job))
-    result = await _reconcile(
-        cast("Manager", process), {}, Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")
-    )
-    assert isinstance(result, RetryAfter)
-    assert result.seconds == 60
+def test_a_job_goes_within_a_minute_after_the_clock_has_jumped(trainer: VirtualTrainer) -> None:
+    ends(trainer, "86400")
+    trainer.advance(100)
+    trainer.cluster.world.set_clock(trainer.replica, 86_400)
+    trainer.advance(61)
+    assert not is_there(trainer)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from tests.builders import condition, progress, train_job
 from trainwright.api.objects import Document, wire
@@ -35,6 +36,7 @@ class Bench:
         self.maps = cluster.changes("configmaps")
         self.jobs = set[str]()
         self.budget: Budget
+        self.registry: CollectorRegistry
 
     def start(self, **pace: Any) -> None:
         """A manager begins; `pace`: of its writes."""
