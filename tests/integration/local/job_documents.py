@@ -53,6 +53,17 @@ SPECS: dict[str, Document] = {
     # Bad ones.
     "always": spec(restart="Always"),
     "sometimes": spec(restart="Sometimes"),
+    "many policies": spec(
+        podFailurePolicy={"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1]}}] * 21}
+    ),
+    "more numbers": spec(
+        activeDeadlineSeconds=-1,
+        backoffLimitPerIndex=-1,
+        maxFailedIndexes=-1,
+        completionMode="Indexed",
+        completions=1,
+        parallelism=100_001,
+    ),
     "negative": spec(completions=-1, parallelism=-1, backoffLimit=-1, ttlSecondsAfterFinished=-1),
     "no completions": spec(completionMode="Indexed", parallelism=2),
     "mode": spec(completionMode="X"),

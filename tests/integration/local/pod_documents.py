@@ -287,6 +287,68 @@ SPECS: dict[str, Document] = {
     "ephemeral containers": spec(ephemeralContainers=[{"name": "e", "image": "i"}]),
     "operating system": spec(os={"name": "plan9"}),
     "bad finalizer": spec(),
+    "volume sources": spec(
+        volumes=[
+            {"name": "a", "configMap": {"name": "c", "defaultMode": 512}},
+            {"name": "b", "nfs": {"server": "s", "path": ""}},
+            {"name": "c", "downwardAPI": {"defaultMode": 512}},
+            {"name": "d", "projected": {"defaultMode": 512, "sources": [{"secret": {"items": [{"path": "../x"}]}}]}},
+            {
+                "name": "e",
+                "projected": {"sources": [{"secret": {"name": "s"}, "configMap": {"items": [{"key": "k"}]}}]},
+            },
+            {"name": "f", "projected": {"sources": [{"downwardAPI": {"items": [{"path": "/p"}]}}]}},
+            {"name": "g", "ephemeral": {}},
+            {"name": "h", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+            {"name": "i", "image": {"pullPolicy": "X"}},
+        ]
+    ),
+    "names of classes": spec(priorityClassName="A_b", runtimeClassName="A_b", os={}),
+    "no name servers": spec(dnsPolicy="None", dnsConfig={}),
+    "init container": spec(
+        initContainers=[
+            {
+                **_INIT,
+                "image": " i",
+                "ports": [{"containerPort": 0}],
+                "volumeMounts": [{"name": "x", "mountPath": "/x"}],
+            }
+        ]
+    ),
+    "handlers": spec(
+        {
+            "lifecycle": {"postStart": {}, "preStop": {"httpGet": {"port": 0}}},
+            "startupProbe": {"grpc": {"port": 0}, "successThreshold": 2},
+            "readinessProbe": {
+                "exec": {"command": ["a"]},
+                "terminationGracePeriodSeconds": 5,
+                "periodSeconds": -1,
+                "failureThreshold": -1,
+                "successThreshold": -1,
+            },
+        }
+    ),
+    "details of a container": spec(
+        {
+            "restartPolicy": "X",
+            "ports": [{"containerPort": 1, "hostPort": 70000}],
+            "envFrom": [{"prefix": "a=b", "secretRef": {"name": "s"}}],
+            "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "A_b", "key": "k"}}}],
+            "volumeMounts": [{"name": "v", "mountPath": "/v", "mountPropagation": "X"}],
+        },
+        volumes=[{"name": "v", "emptyDir": {}}],
+    ),
+    "values of a node": _node_affinity({"key": "a", "operator": "In", "values": ["b c"]}),
+    "preferred nodes": spec(
+        affinity={
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "X"}]}},
+                    {"weight": 1, "preference": {"matchFields": [{"key": "a", "operator": "X"}]}},
+                ]
+            }
+        }
+    ),
 }
 del SPECS["bad finalizer"]
 
