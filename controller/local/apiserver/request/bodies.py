@@ -3,7 +3,7 @@
 
 import json
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -180,9 +180,8 @@ def read_object(call: RequestInfo, validation: str) -> Document:
     Raises StatusError.
     """
     strict: list[str] = []
-    document = decoded(call, strict if validation != "Ignore" else None)
-    if document is None and not call.resource.custom:
-        document = {}
+    body = decoded(call, strict if validation != "Ignore" else None)
+    document = cast("Document", {} if body is None and not call.resource.custom else body)
     problem = wrong_type_meta(document)
     if problem is not None:
         raise _unrecognized(call, problem)
@@ -199,8 +198,7 @@ def read_object(call: RequestInfo, validation: str) -> Document:
     if validation != "Ignore":
         for text in strict:
             call.warn(text)
-    made: Document = document
-    return made
+    return document
 
 
 def read_plain(call: RequestInfo, kind: str, version: str) -> Document:
