@@ -17,6 +17,7 @@ from trainwright.api.validation.formats import CHECKS, is_hostname
         ("-node.example.com", False),
         ("node-.example.com", False),
         ("node..example.com", False),
+        ("node.io", True),
         ("node.example.c", False),
         ("node.example.c0m", False),
         (f"{'a' * 64}.com", False),
