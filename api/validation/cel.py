@@ -12,23 +12,12 @@ Source of the grammar: https://github.com/google/cel-spec/blob/master/doc/langde
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from trainwright.api.extras import load
-from trainwright.api.validation import celloops
 from trainwright.api.validation.celast import Node, node
-from trainwright.api.validation.celloops import (
-    BUDGET_EXCEEDED,
-    COST_EXCEEDED,
-    CelFailure,
-    CostError,
-    Joined,
-    Pieces,
-    checked,
-    serialized,
-    shifted,
-)
+from trainwright.api.validation.celjoin import Joined, checked, serialized, shifted
 from trainwright.api.validation.functions import declarations
 
 _ENVIRONMENT = """
@@ -47,6 +36,10 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
     (re.compile(r"divide by zero"), "division by zero"),
     (re.compile(r"No matching overloads found.*", re.DOTALL), "no such overload"),
+    (
+        re.compile(r"Iteration budget exceeded"),
+        "more than 10,000 iterations, which are not evaluated here (give the lists maxItems),",
+    ),
     (re.compile(r"Applying SELECT to non-message type"), "no such overload"),
     (
         re.compile(r"invalid regular expression: missing (.): (.*)", re.DOTALL),
@@ -57,10 +50,6 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 class EvaluationError(ValueError):
     """A rule could not be evaluated; the text is what the API server says, or near to it."""
-
-
-_OPAQUE = object()
-"""A value that Python cannot hold, such as an optional."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,50 +71,17 @@ class Expression:
         """Evaluate it.
 
         Raises:
-            EvaluationError: a key is missing, a value has an unexpected type, a number is too large ….
+            EvaluationError: a key is missing, a value has an unexpected type, a number is too large, a loop too long ….
         """
-        answer = self._answer(variables)
-        if answer is _OPAQUE:
-            answer = CelFailure("the result is not a value")
-        if isinstance(answer, CelFailure):
-            raise EvaluationError(_in_words_of_go(answer.text))
-        return answer
-
-    def _answer(self, variables: dict[str, Any]) -> Any:
-        # The evaluator takes seconds to make a list of 10,000 items.
-        if self._pieces.makes_lists:
-            return self._in_pieces(variables)
-        answer = _evaluated(self.compiled, variables)
-        return self._in_pieces(variables) if answer == CelFailure(BUDGET_EXCEEDED) else answer
-
-    def _in_pieces(self, variables: dict[str, Any]) -> Any:
         try:
-            return self._pieces.evaluate(variables, self._run, _OPAQUE)
-        except CostError:
-            return CelFailure(COST_EXCEEDED)
-
-    def _run(self, piece: bytes, data: Mapping[str, Any]) -> Any:
-        try:
-            compiled = _environment(self.variables, counting=True).deserialize(piece)
+            answer = self.compiled.eval(data=variables)
+            if answer.type().name() == "ERROR":
+                raise EvaluationError(_in_words_of_go(_bare(str(answer.value()))))
+            return answer.plain_value()
         except RuntimeError as error:
-            # A message that is nested too deep is taken apart as one that runs too long.
-            return CelFailure(BUDGET_EXCEEDED if "Cannot parse serialized" in str(error) else _bare(str(error)))
-        return _evaluated(compiled, data)
-
-    @cached_property
-    def _pieces(self) -> Pieces:
-        return Pieces(self.serialized)
-
-
-def _evaluated(compiled: Any, variables: Mapping[str, Any]) -> Any:
-    """The value of an expression, a CelFailure, or _OPAQUE."""
-    try:
-        answer = compiled.eval(data=variables)
-        return CelFailure(_bare(str(answer.value()))) if answer.type().name() == "ERROR" else answer.plain_value()
-    except RuntimeError as error:
-        return CelFailure(_bare(str(error)))
-    except TypeError:
-        return _OPAQUE
+            raise EvaluationError(_in_words_of_go(_bare(str(error)))) from error
+        except TypeError as error:
+            raise EvaluationError("the result is not a value") from error  # such as an optional
 
 
 def _bare(text: str) -> str:
@@ -193,22 +149,20 @@ def typed_expression(expression: str, variables: Mapping[str, Any], messages: An
 
 
 @cache
-def _environment(names: tuple[str, ...], *, counting: bool = False) -> Any:
-    """An environment with variables; `counting` ones have the functions of pieces too."""
-    return _made(names, {}, counting=counting)
+def _environment(names: tuple[str, ...]) -> Any:
+    return _made(names, {})
 
 
 def _made(
     names: tuple[str, ...],
     others: Mapping[str, Any],
     *,
-    counting: bool = False,
     messages: Any = None,
     typed: bool = False,
 ) -> Any:
     cel = load("cel_expr_python.cel")
     variables = {name: others.get(name) or cel.Type.DYN for name in (*names, *others)}
-    functions = _functions(counting=counting, typed=typed)
+    functions = _functions(typed=typed)
     return cel.NewEnv(messages, config=_config(), variables=variables, extensions=[functions])
 
 
@@ -218,15 +172,11 @@ def _config() -> Any:
 
 
 @cache
-def _functions(*, counting: bool, typed: bool) -> Any:
+def _functions(*, typed: bool) -> Any:
     cel = load("cel_expr_python.cel")
     overloads: dict[str, list[Any]] = {}
     for name, identity, result, parameters, is_method, call in declarations(cel.Type, typed=typed):
         overloads.setdefault(name, []).append(cel.Overload(identity, result, parameters, is_method, impl=call))
-    if counting:
-        fail = cel.Overload("pieces_fail", cel.Type.DYN, [cel.Type.STRING], False, impl=celloops.fail)
-        count = cel.Overload("pieces_count", cel.Type.BOOL, [cel.Type.INT, cel.Type.INT], False, impl=celloops.count)
-        overloads |= {celloops.FAIL: [fail], celloops.COUNT: [count]}
     return cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
 
 

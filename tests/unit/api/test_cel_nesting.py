@@ -27,7 +27,7 @@ def nested(levels: int) -> dict[str, Any]:
         ("self" + ".a" * 50, nested(50), 1),
         ("has(self" + ".a" * 50 + ")", nested(50), True),
         (" ".join(f"self == {one} ? {one + 1} :" for one in range(50)) + " -1", 49, 50),
-        ("self.all(x, self.all(y, " + "(" * 50 + "x + y > 0" + ")" * 50 + "))", list(range(1, 120)), True),
+        ("self.all(x, self.all(y, " + "(" * 50 + "x + y > 0" + ")" * 50 + "))", list(range(1, 90)), True),
         ("self.exists(x, " + " + ".join(["x"] * 50) + " == 100)", [1, 2], True),
         ("+".join(["'(\\'' + \")\" + r'{'"] * 40) + " == self", "(')" + "{(')" * 39 + "{", True),
         ("{'a': " + "(" * 50 + "1" + ")" * 50 + "}.a in [" + "(" * 50 + "self" + ")" * 50 + ", 2]", 1, True),

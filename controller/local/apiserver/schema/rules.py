@@ -15,7 +15,6 @@ from typing import Any
 
 from trainwright.api.validation import DocumentError
 from trainwright.api.validation.cel import EvaluationError, Expression, compiled_with_text
-from trainwright.api.validation.celloops import COST_EXCEEDED
 from trainwright.api.validation.celvalues import bound, compile_conversion
 from trainwright.controller.local.apiserver.schema.errors import (
     DUPLICATE,
@@ -231,14 +230,6 @@ def uses_old(rule: str) -> bool:
     return _OLD.search(_STRINGS.sub("''", rule)) is not None
 
 
-class _LastError(Exception):
-    """The error of a rule that costs too much: the server evaluates no rule after it."""
-
-    def __init__(self, error: DocumentError) -> None:
-        super().__init__(error)
-        self.error = error
-
-
 class SchemaRule:
     """One rule of a schema."""
 
@@ -281,10 +272,7 @@ class SchemaRule:
         try:
             answer = self._program.run(variables)
         except EvaluationError as problem:
-            failure = invalid(path or NOWHERE, kind, _failure(str(problem), shown))
-            if str(problem) == COST_EXCEEDED:
-                raise _LastError(failure) from problem
-            return failure, False
+            return invalid(path or NOWHERE, kind, _failure(str(problem), shown)), False
         except ValueError as problem:
             return invalid(path or NOWHERE, kind, f"rule compile error: compilation failed: {problem}"), False
         if answer is True:
@@ -308,8 +296,6 @@ class SchemaRule:
 
 
 def _failure(problem: str, shown: str) -> str:
-    if problem == COST_EXCEEDED:
-        return f"'{problem}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
     if problem.startswith("no such overload"):
         unfit = "call arguments did not match a supported operator, function or macro signature for rule"
         return f"'{problem}': {unfit}: {shown}"
@@ -356,14 +342,11 @@ class Rules:
             excused: gets the errors that are forgiven, because the value has not changed.
         """
         found: list[DocumentError] = []
-        try:
-            for problem, is_excused in self._each(value, old, path, here, around):
-                if not is_excused:
-                    found.append(problem)
-                elif excused is not None:
-                    excused.append(problem)
-        except _LastError as last:
-            found.append(last.error)
+        for problem, is_excused in self._each(value, old, path, here, around):
+            if not is_excused:
+                found.append(problem)
+            elif excused is not None:
+                excused.append(problem)
         return found
 
     def _each(
