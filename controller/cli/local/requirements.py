@@ -25,9 +25,13 @@ Say = Callable[[str], None]
 _WHOLE = "trainwright-complete"
 _NESTED = re.compile(r"(?:-r|--requirement|-c|--constraint)(?:\s+|=|(?<=-r)|(?<=-c))(\S+)")
 _LOCAL = re.compile(
-    r"(?:-e\s+|--editable[\s=]+)?(?:.* @ )?(?:file://)?([./~][^\s;\[]*|.*\.(?:whl|zip|gz))(?:\[.*)?(?:;.*)?"
+    r"(?:-e\s+|--editable[\s=]+)?(?:.* @ )?(?:file://)?"
+    r"([.~][^\s;\[]*|[^\s;\[]*/[^\s;\[]*|.*\.(?:whl|zip|gz))(?:\[.*)?(?:;.*)?"
 )
-_BUILT = frozenset({"build", "dist"})
+_VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+"""As pip and uv have it."""
+_BUILT = re.compile(r"build|dist|__.*|\..*|.*\.egg-info")
+"""Folders that builds leave in a project, and hidden ones."""
 
 
 def environment_for(files: Sequence[Path], python: str, identity: str, environ: Mapping[str, str], say: Say) -> Path:
@@ -36,7 +40,7 @@ def environment_for(files: Sequence[Path], python: str, identity: str, environ: 
     `identity` tells one Python from another, such as its version, place and machine. Raises WrongUseError.
     """
     digest = hashlib.sha256(identity.encode())
-    for part in (part for file in files for part in _content(file, frozenset())):
+    for part in (part for file in files for part in _content(file, environ, frozenset())):
         digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
     root = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainwright" / "environments"
     folder = root / digest.hexdigest()[:16]
@@ -59,21 +63,21 @@ def _is_whole(folder: Path) -> bool:
     return (folder / _WHOLE).is_file() and os.access(folder / "bin" / "python", os.X_OK)
 
 
-def _content(file: Path, above: frozenset[Path]) -> Iterator[str]:
+def _content(file: Path, environ: Mapping[str, str], above: frozenset[Path]) -> Iterator[str]:
     """The lines of the file and of those that it names, and the state of local projects that they name."""
     lines = read_option("--requirements", file).replace("\\\n", " ").splitlines()
-    for line in filter(None, (re.sub(r"(^|\s)#.*", "", one).strip() for one in lines)):
-        yield line
+    for said in filter(None, (re.sub(r"(^|\s)#.*", "", one).strip() for one in lines)):
+        yield (line := _VARIABLE.sub(lambda found: environ.get(found[1], found[0]), said))
         if (nested := _NESTED.fullmatch(line)) and "://" not in nested[1]:
             if (path := file.parent / nested[1]).resolve() not in above:
-                yield from _content(path, above | {file.resolve()})
+                yield from _content(path, environ, above | {file.resolve()})
         elif (named := _LOCAL.fullmatch(line)) and (path := Path(named[1]).expanduser()).exists():
             yield str(path.resolve())
             # The code of an editable project is used where it lies; what it needs is said in these files.
-            names = "*.toml" if line.startswith(("-e", "--editable")) else "**/*"
-            for one in sorted(path.glob(names)) if path.is_dir() else [path]:
+            names = ("*.toml", "setup.*") if line.startswith(("-e", "--editable")) else ("**/*",)
+            for one in sorted(one for name in names for one in path.glob(name)) if path.is_dir() else [path]:
                 inner = one.parts[len(path.parts) : -1]  # what builds leave there is not what they are made of
-                if one.is_file() and not any(part in _BUILT or part.startswith(("__", ".")) for part in inner):
+                if one.is_file() and not any(map(_BUILT.fullmatch, inner)):
                     yield f"{one} {one.stat().st_size} {one.stat().st_mtime_ns}"
 
 

@@ -149,9 +149,10 @@ class Made:
     def pip(self, text: str) -> None:
         (self.folder / "pip").write_text(f"{text}\n")
 
-    def of(self, *files: Path, version: tuple[int, int, int] = (3, 11, 1)) -> Path:
+    def of(self, *files: Path, version: tuple[int, int, int] = (3, 11, 1), **variables: str) -> Path:
         """The environment; `said` has the lines about it."""
         environ = {"PATH": f"{self.folder / 'bin'}:/usr/bin:/bin", "XDG_CACHE_HOME": str(self.folder / "cache")}
+        environ |= variables
         self.said.clear()
         return environment_for(files or (self.file,), str(self._python), str(version), environ, self.said.append)
 
@@ -196,15 +197,28 @@ def test_the_content_is_that_of_all_files_and_folders_that_are_named(made: Made)
         (made.folder / name).write_text(text)
         seen.append(made.of())
     assert len(set(seen)) == 4
-    (package / "build" / "code.py").write_text("left by a build")
+    for left in ("build", "a.egg-info"):
+        (package / left).mkdir(exist_ok=True)
+        (package / left / "code.py").write_text("left by a build")
     assert made.of() == seen[-1]
     # What is installed as editable is used where it lies.
-    made.file.write_text("-e ./package\n")
+    (package / "inner").mkdir()
+    package /= "inner"
+    made.file.write_text("-e package/inner\n")
     before = made.of()
     (package / "code.py").write_text("import sys, os\n")
     assert made.of() == before
-    (package / "pyproject.toml").write_text("[project]\nname = 'a'\n")
-    assert made.of() != before
+    for name in ("pyproject.toml", "setup.cfg"):
+        (package / name).write_text("[project]\nname = 'a'\n")
+        assert made.of() != before
+        before = made.of()
+
+
+def test_variables_in_the_files_are_filled_in(made: Made) -> None:
+    (made.folder / "numpy-1.txt").write_text("numpy==1\n")
+    (made.folder / "numpy-2.txt").write_text("numpy==2\n")
+    made.file.write_text("-r numpy-${VERSION}.txt\n")
+    assert made.of(VERSION="1") != made.of(VERSION="2")
 
 
 @pytest.mark.parametrize(
