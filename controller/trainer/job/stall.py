@@ -96,8 +96,7 @@ class StallClock:
 class StalledAttempt:
     """What this process has found of a job that stands still.
 
-    The condition does not say of which attempt it is: it may be older than the ranks that run now, and its time stays
-    while its reason changes.
+    The condition does not say of which attempt it is: it may be older than the ranks that run now.
     """
 
     attempt: Hashable

@@ -13,6 +13,7 @@ waits neither for the turn of a read nor for its answers.
 
 import asyncio
 import logging
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,6 +75,9 @@ _READS = (
     *(POD, BATCH_JOB, EVENT, kinds.NODE, kinds.CLAIM, kinds.SERVICE, kinds.QUOTA, kinds.LIMIT_RANGE),
     *(kinds.SERVICE_ACCOUNT, kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE),
 )
+_REASON_LIMIT = 1024
+_UNFIT = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
+"""What the reason of a condition must not have. Some reasons are words of plugins, or of kubelets."""
 
 
 @dataclass(slots=True, eq=False)
@@ -285,11 +289,14 @@ class WaitingConditions:
 
 
 def condition_of(cause: Cause | None) -> Condition | None:
-    """The condition for the cause, whose type is the word for the job."""
+    """The condition for the cause, whose type is the word for the job.
+
+    Its reason is one that the API server takes: a refusal would keep all other changes of the status unwritten, too.
+    """
     kind = word_of(cause) if cause is not None else None
     if cause is None or kind is None:
         return None
-    return new_condition(kind, "True", cause.reason, cause.message)
+    return new_condition(kind, "True", _UNFIT.sub("", cause.reason)[:_REASON_LIMIT] or kind, cause.message)
 
 
 def told(job: TrainJob, explanation: Explanation) -> Cause | None:

@@ -56,6 +56,16 @@ def test_what_blocked_says_is_not_said_twice() -> None:
     assert told(job(condition("Blocked")), explanation) is None
 
 
+@pytest.mark.parametrize(
+    ("reason", "written"),
+    [("NoFreeNode", "NoFreeNode"), ("1. my-reason!", "myreason"), ("Zwölf", "Zwlf"), ("", "Waiting")],
+)
+def test_the_reason_is_one_that_the_api_server_takes(reason: str, written: str) -> None:
+    found = condition_of(cause(reason))
+    assert found is not None
+    assert found.reason == written
+
+
 def test_the_time_is_that_of_the_cause() -> None:
     had = [msgspec.convert(condition("Suspended"), Condition)]
     first = with_cause(had, cause(), lambda: NOW)
