@@ -50,6 +50,8 @@ def remove_tree(folder: Path) -> None:
     """Remove a folder, also what its user made unreadable in it. Raises OSError; links are not followed."""
     try:
         shutil.rmtree(folder)
+    except RecursionError as error:
+        raise OSError(f"{folder} has too many folders in each other to be removed") from error
     except PermissionError:
         folder.chmod(0o700)
         for parent, names, _ in os.walk(folder):

@@ -149,6 +149,9 @@ def write(folder: Path, files: Mapping[str, ProjectedFile]) -> None:
     rename, and the visible names are links through `..data`.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    if folder.is_symlink():
+        # All that is not of the volume is removed below.
+        raise OSError(f"{folder} was replaced by a link to {folder.readlink()}")
     new, fresh = folder / f"..{secrets.token_hex(6)}", folder / f"..{secrets.token_hex(6)}"
     new.mkdir(mode=0o755)
     for path, file in files.items():

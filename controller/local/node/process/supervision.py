@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from trainwright.controller.local.node.files import read_end
+from trainwright.controller.local.node.files import read_end, write_fresh
 from trainwright.controller.local.node.process import ends, lowlevel
 from trainwright.controller.local.node.process.ends import ExitHandle, ExitOrderTracker, TrackedExit
 from trainwright.controller.local.node.process.spawner import HEADER, NUMBERS
@@ -99,7 +99,8 @@ class Spawner:
         Raises OSError.
         """
         numbers = _descriptors(passed)
-        with errors.open("wb") as stderr:
+        errors.unlink(missing_ok=True)  # its pod can put a link there
+        with errors.open("xb") as stderr:
             theirs_in, ours_in = os.pipe()
             ours_out, theirs_out = os.pipe()
             try:
@@ -260,7 +261,7 @@ class ContainerProcess:
         self._killed_before, self._since = ends.count(), time.monotonic()
         # Written before anything else happens: after a crash of both processes it is what names the survivor.
         record = {"pid": self.pid, "start_time": self.start_time, "guard": report["guard"]}
-        self._record.write_text(json.dumps(record))
+        write_fresh(self._record, json.dumps(record).encode())
 
     async def follow(self, reports: asyncio.StreamReader) -> None:
         """Read the reports of the guard until it ends. Run it as a task.

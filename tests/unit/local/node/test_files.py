@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files where a pod can change them: its links are replaced or left alone."""
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ from trainwright.controller.local.node.document import ConfigError
 from trainwright.controller.local.node.folders import remove_pod
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.volumes import ProjectedFile, Volumes
+
+LEVELS = 1500
+"""More than calls nest."""
 
 
 @pytest.fixture
@@ -92,6 +97,28 @@ def test_the_files_of_a_volume_are_written_beside_a_link_of_the_pod(tmp_path: Pa
     assert (volume / "key").read_text() == "2"
     assert precious.exists()
     assert not (volume / "made").exists()
+
+
+def test_the_files_of_a_volume_do_not_go_where_a_link_in_its_place_leads(tmp_path: Path, precious: Path) -> None:
+    (tmp_path / "volume").symlink_to(precious.parent)
+    with pytest.raises(OSError, match="was replaced by a link"):
+        atomic.write(tmp_path / "volume", {"key": ProjectedFile(b"1", 0o644)})
+    assert sorted(path.name for path in precious.parent.iterdir()) == ["folder", "precious"]
+
+
+def test_a_tree_that_is_too_deep_is_left(tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(LEVELS):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    try:
+        with pytest.raises(OSError, match="too many folders"):
+            files.remove_tree(tmp_path / "d")
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
 
 
 @pytest.mark.parametrize("path", ["link", "link/made", "link/folder"])

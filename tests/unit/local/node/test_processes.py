@@ -105,6 +105,16 @@ async def test_a_spawner_starts_guards(folder: Path, tasks: TaskScope, spawner: 
     assert not (folder / "process.json").exists()
 
 
+async def test_links_in_the_place_of_its_files_are_replaced(folder: Path, tasks: TaskScope) -> None:
+    precious = folder / "precious"
+    precious.write_text("precious")
+    for name in ("process.json", "process.err"):
+        (folder / name).symlink_to(precious)
+    process = await run(folder, "", tasks)
+    assert (await process.wait()).code == 0
+    assert precious.read_text() == "precious"
+
+
 async def test_a_spawner_passes_descriptors_under_the_numbers_of_the_order(
     folder: Path, tasks: TaskScope, spawner: Spawner
 ) -> None:
