@@ -186,6 +186,8 @@ class FailureRecorder:
             text = await self._log(job.namespace, failure)
             if text is None and "\n" in failure.message:
                 text = failure.message  # its pod is gone, and the kubelet had put the end of the log into its status
+            if text is None and held is not None and held.log:
+                continue  # it may be a victim of the one that is held, as its log said to the manager before
             entry = Entry.of(failure, text or "")
             if precedes(entry, held):
                 entries[attempt] = held = entry if held is None else entry.in_place_of(held)

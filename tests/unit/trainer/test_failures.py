@@ -157,8 +157,8 @@ class World:
         """What the container that runs, or ran last, has written."""
         self.previous: bytes | None = b""
         """The log of the run before; None: it is gone."""
-        self.logs: dict[int, bytes] = {}
-        """Of the ranks whose log is another one."""
+        self.logs: dict[int, bytes | None] = {}
+        """Of the ranks whose log is another one; None: it is gone."""
         self.runs: list[bytes] = []
         """Of a local node, which has the log of each run by its number."""
         self.read: list[int] = []
@@ -400,6 +400,17 @@ async def test_a_rank_that_lost_another_one_is_not_the_culprit() -> None:
             "ConnectionError: connection closed by peer"
         )
     ]
+
+
+async def test_without_its_log_no_rank_takes_the_place_of_one_whose_words_are_known() -> None:
+    world = World()
+    world.logs = {0: LOST, 1: b"ValueError: bad shape\n"}
+    lost = pod(0, state(1, "10"))
+    assert await culprit(world, lost, pod(1, state(1, "11"))) == [0, 1]
+    # The manager starts again before the node does, so nobody knows any more that the first rank lost the other.
+    world.begin()
+    world.logs[0] = None
+    assert (await world.see(lost))[0].said == "ValueError: bad shape"
 
 
 @pytest.mark.parametrize(
