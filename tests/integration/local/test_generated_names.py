@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.scenarios.sides import local_side
-from trainwright.controller.local.apiserver.kinds import metadata
+from trainwright.api import objects
 from trainwright.controller.runtime.client.transport import Request
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -26,7 +26,7 @@ async def test_eight_names_are_tried(monkeypatch: pytest.MonkeyPatch, taken: int
         drawn += 1
         return ("b" if drawn <= taken else "c") * count
 
-    monkeypatch.setattr(metadata, "letters", letters)
+    monkeypatch.setattr(objects, "letters", letters)
     async with local_side() as side:
         transport = side.transport()
         assert (await transport.send(creation({"name": "job-bbbbb"}))).status == 201

@@ -105,7 +105,7 @@ class World:
             "bert",
             job,
             spec={"replicatedJobs": [], "failurePolicy": {"maxRestarts": 1}},
-            status={"restarts": 1},
+            status={"restarts": 1, "restartsCountTowardsMax": 1},
         )
         labels = {LABEL_JOBSET: "bert", LABEL_REPLICATED_JOB: "node", LABEL_ATTEMPT: "1", LABEL_INDEX: "1"}
         ended = {"exitCode": 1, "reason": "Error", "message": SCRIPT, "finishedAt": "2026-11-22T12:00:00Z"}
