@@ -164,6 +164,15 @@ def _recorded(picture: Picture, found: list[FailedContainer]) -> FailedContainer
     return None
 
 
+def is_culprit_gone(picture: Picture) -> bool:
+    """Whether the record names a pod of the present attempt that is gone, as when its Job fails; others lost it."""
+    entries, present = record_of(picture), picture.present_pods
+    if not entries or not present or max(entries) != attempt_of(present[0]):
+        return False
+    culprit = entries[max(entries)].pod_uid
+    return bool(culprit) and all(uid_of(pod) != culprit for pod in present)
+
+
 def record_data(picture: Picture) -> Mapping[str, str]:
     """The record of failures, if a manager has written one for this very job."""
     record = picture.get(CONFIG_MAP, name_of_record(picture.name))

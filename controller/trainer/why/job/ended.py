@@ -22,6 +22,7 @@ from trainwright.controller.trainer.why.job.containers import (
     FailedContainer,
     containers_of,
     failures,
+    is_culprit_gone,
     last_words,
     made_good,
     record_data,
@@ -367,7 +368,7 @@ def _first_failure(picture: Picture) -> Cause | None:
         return program
     found = failures(picture)
     own = [one for one in found if not is_disrupted(one.pod)]
-    if own:
+    if own and not is_culprit_gone(picture):
         return eviction(picture, own[0].pod) or told(picture, own)
     return _recorded(picture) or next(disrupted(picture), None)
 

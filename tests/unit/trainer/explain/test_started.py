@@ -570,6 +570,21 @@ def test_of_pods_that_are_gone_the_record_tells() -> None:
     assert world.says().startswith("EvidenceGone: ")
 
 
+def test_of_a_culprit_whose_pod_is_gone_the_record_tells_though_its_victims_are_there() -> None:
+    world = World()
+    world.terminated(0, 1)
+    gone = world.pods[1]
+    world.objects.remove(gone)
+    world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
+    entry = {"attempt": 0, "pod": "j-node-0-1-x", "replicatedJob": "node", "rank": 1, "container": "node"}
+    entry |= {"podUid": gone["metadata"]["uid"], "exitCode": 3, "reason": "Error"}
+    data = {"attempt-0": dump(entry), "attempt-0.log": "ValueError: bad shape\n"}
+    record = world.add("v1", "ConfigMap", "j-failures", owner=world.job, data=data)
+    assert world.says().startswith("RankFailed: rank 1 failed with exit code 3; its log ends with: ValueError: bad")
+    record["data"]["attempt-0"] = dump({**entry, "attempt": 1})
+    assert world.says().startswith("RankFailed: rank 0 failed with exit code 1")
+
+
 def test_never_ready() -> None:
     world = World(pods=2)
     replicated = world.jobset["spec"]["replicatedJobs"]
