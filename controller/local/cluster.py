@@ -180,7 +180,7 @@ async def assembled(
     roles = RBACAuthorizer(store)
     authorizer: Authorizer = roles if rbac else AllowAuthenticated()
     escalation: tuple[Plugin, ...] = (Escalation(roles).check,) if rbac else ()
-    policies, webhooks = Policies(store, registry), Webhooks(store, registry, caller, conversions)
+    policies, webhooks = Policies(store, registry, conversions), Webhooks(store, registry, caller, conversions)
     admission = Chain(
         (*escalation, plugins.mutate, policies.mutate, webhooks.mutate),
         (plugins.validate, PodSecurity(store).validate, policies.validate, webhooks.validate),

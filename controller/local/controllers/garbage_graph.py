@@ -7,7 +7,9 @@ cached. An index by the uids of the owners finds dependents.
 Source: the garbage collector of Kubernetes 1.36.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, NamedTuple
@@ -16,7 +18,7 @@ import msgspec
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, deletion_timestamp_of, finalizers_of, uid_of
-from trainwright.controller.runtime import Cache, Event, Informer, MetadataOnly, Subscription
+from trainwright.controller.runtime import Cache, Event, Informer, MetadataOnly, NotCached, Subscription
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
@@ -126,6 +128,9 @@ def _unblocked(obj: AnyObject) -> list[Document]:
 
 
 _OWNERS = "owner-uid"
+SYNC_SECONDS = 30.0
+"""How long the first list of a kind is waited for, as by the real collector. A kind that cannot be listed, since its
+conversion webhook is down, must not hold up all others."""
 
 
 class GraphItem(NamedTuple):
@@ -144,6 +149,8 @@ class Graph:
         self._informers: dict[Resource, Informer] = {}
         self._subscriptions: dict[Resource, Subscription] = {}
         self._made: set[Resource] = set()
+        self._waited_for: dict[Resource, float] = {}
+        """Until when, by the clock of the event loop."""
 
     def follow(self, resources: Iterable[Resource]) -> None:
         """Watch these kinds from now on, and no others."""
@@ -156,14 +163,18 @@ class Graph:
                 self._join(resource)
 
     async def wait_synced(self) -> None:
-        """Wait for the first lists of all kinds."""
-        for informer in list(self._informers.values()):
-            await informer.wait_synced()
+        """Wait for the first lists of all kinds, for a while."""
+        for resource, informer in list(self._informers.items()):
+            if not informer.synced and resource in self._waited_for:
+                with suppress(TimeoutError, NotCached):
+                    async with asyncio.timeout_at(self._waited_for[resource]):
+                        await informer.wait_synced()
 
     @property
     def synced(self) -> bool:
-        """Whether all kinds have had their first list."""
-        return all(informer.synced for informer in self._informers.values())
+        """Whether all kinds have had their first list, or enough time for it."""
+        now = asyncio.get_running_loop().time()
+        return all(one.synced or self._waited_for[resource] <= now for resource, one in self._informers.items())
 
     def get(self, item: GraphItem) -> AnyObject | None:
         """An object; None if it does not exist or its kind is not served any more."""
@@ -204,11 +215,13 @@ class Graph:
         informer = declared[0] if declared else self._cache.informer(MetadataOnly(resource))
         informer.add_index(_OWNERS, owner_uids)
         self._informers[resource] = informer
+        self._waited_for[resource] = asyncio.get_running_loop().time() + SYNC_SECONDS
         self._subscriptions[resource] = informer.add_handler(lambda event: self._changed(resource, event))
 
     def _leave(self, resource: Resource) -> None:
         self._subscriptions.pop(resource).remove()
         informer = self._informers.pop(resource)
+        del self._waited_for[resource]
         if resource in self._made:
             self._made.discard(resource)
             self._cache.remove(informer)

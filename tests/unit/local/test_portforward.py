@@ -7,6 +7,8 @@ kubectl speaks to it in tests/integration/local/kubectl.
 import asyncio
 import zlib
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,11 @@ from trainwright.controller.local.apiserver.verbs.portforward import (
     FIN,
     PING,
     PROTOCOLS,
+    RST_STREAM,
     SYN_REPLY,
     SYN_STREAM,
     PodPortForwards,
+    SPDYTunnel,
     control_frame,
     data_frame,
 )
@@ -108,6 +112,38 @@ async def test_a_connection_in_a_tunnel(server: Server) -> None:
     )
     await socket.to_server.put(None)
     await asyncio.wait_for(serving, 10)
+
+
+async def test_a_client_that_reads_no_more_ends_its_connection() -> None:
+    """kubectl resets the stream when its local client goes, and waits for the end of the stream of errors."""
+    ended = asyncio.Event()
+
+    async def drone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while True:  # whatever the client has said
+                writer.write(b"on and on")
+                await asyncio.sleep(0.01)
+                await writer.drain()
+        writer.close()
+        ended.set()
+
+    async with await asyncio.start_server(drone, "127.0.0.1", 0) as program:
+        port = program.sockets[0].getsockname()[1]
+        socket, pack = Socket(TUNNEL), zlib.compressobj(zdict=DICTIONARY)
+        tunnel = SPDYTunnel(socket, partial(asyncio.open_connection, "127.0.0.1"))
+        serving = asyncio.ensure_future(tunnel.run())
+        for stream, kind in ((1, "error"), (3, "data")):
+            await socket.to_server.put(syn_stream(pack, stream, streamtype=kind, port=str(port), requestid="0"))
+            await socket.answer()
+        assert b"on and on" in await socket.answer()
+        assert not ended.is_set()
+        await socket.to_server.put(control_frame(RST_STREAM, (3).to_bytes(4, "big") + (5).to_bytes(4, "big")))
+        while await socket.answer() != data_frame(1, b"", FIN):
+            pass
+        assert await socket.answer() == data_frame(3, b"", FIN)
+        await asyncio.wait_for(ended.wait(), 10)
+        await socket.to_server.put(None)
+        await asyncio.wait_for(serving, 10)
 
 
 async def test_a_pair_of_channels_for_each_port(server: Server) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.calling import Caller, CallError
+from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.kinds.conversion import ConversionError
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request.info import encode
 from trainwright.controller.local.apiserver.store import StoredObject
+from trainwright.controller.local.values import copied
 
 _SECONDS = 30.0
 
@@ -43,6 +45,18 @@ class Conversions:
         if resource.conversion is not None:
             await self._ask(resource, [document], resource.storage_api_version)
         return resource.stored(document)
+
+    async def objects(self, request: AdmissionRequest, served: Resource) -> Document:
+        """Object and old object of a request in a version of its resource. Raises StatusError."""
+
+        async def shown(document: Document | None) -> Document | None:
+            if document is None or served.api_version == request.call.resource.api_version:
+                return document
+            # A copy, since the other version drops the fields that it does not know.
+            return await self.served(served, copied(document))
+
+        new = request.new if request.has_own_object else await shown(request.new)
+        return {"object": new, "oldObject": await shown(request.old)}
 
     async def _ask(self, resource: Resource, documents: list[Document], api_version: str) -> None:
         """Ask about those whose form is not known, all at once, but by their version as the real server does."""

@@ -7,7 +7,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-polic
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from trainwright.api.selectors import label_selector_of
 from trainwright.api.validation.cel import EvaluationError, compiled_over
 from trainwright.api.validation.celobjects import with_maps
 from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.matching import GROUP, MatchScope, conditions_hold, is_exempt
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.kinds.admission import PATCHES, VARIABLES
@@ -77,7 +78,8 @@ class PolicyFailure:
 class Policies:
     """Evaluates the policies that are stored; `mutate` and `validate` are plugins of the chain."""
 
-    def __init__(self, store: ObjectStore, registry: ResourceRegistry) -> None:
+    def __init__(self, store: ObjectStore, registry: ResourceRegistry, conversions: Conversions) -> None:
+        self._conversions = conversions
         self._store = store
         self._registry = registry
         self._known: dict[str, tuple[tuple[int, int], tuple[_Policy, ...]]] = {}
@@ -92,14 +94,15 @@ class Policies:
         """By policy: how many changes there were when its first mutation was done."""
         for policy in policies:
             before = request.new
-            for made in self._mutated(policy, request):
+            async for made in self._mutated(policy, request):
                 changes, before = changes + (made != before), made
                 seen.setdefault(policy.name, changes)
         for policy in policies:
             if policy.spec.get("reinvocationPolicy") == "IfNeeded" and changes > seen.get(policy.name, changes):
-                list(self._mutated(policy, request))
+                async for _ in self._mutated(policy, request):
+                    pass
 
-    def _mutated(self, policy: _Policy, request: AdmissionRequest) -> Iterator[Document]:
+    async def _mutated(self, policy: _Policy, request: AdmissionRequest) -> AsyncIterator[Document]:
         """The object after each mutation, which becomes that of the request."""
         served = policy.scope.served(request, self._registry, self._store)
         if served is None:
@@ -107,10 +110,11 @@ class Policies:
         patch = partial(_patched, served.managers.get(request.call.subresource))
         for binding in self._bindings(policy, request):
             try:
-                for parameter in self._parameters(policy, binding, request):
-                    facts = {**self._facts(served, request), "params": parameter}
+                for parameter in await self._parameters(policy, binding, request):
+                    facts = {**await self._facts(served, request), "params": parameter}
                     for step in mutated(policy.spec, facts, patch):
-                        request.new = made = request.decoded(step)
+                        own = await self._conversions.served(request.call.resource, step)
+                        request.new = made = request.decoded(own)
                         yield made
             except (ParameterError, EvaluationError, DocumentDecodeError) as error:
                 if policy.ignores_failures:
@@ -131,7 +135,7 @@ class Policies:
         policies = self._policies(*_VALIDATING)
         if not policies or is_exempt(request):
             return
-        denials = [denial for policy in policies for denial in self._denials(policy, request)]
+        denials = [denial for policy in policies async for denial in self._denials(policy, request)]
         if denials:
             message, reason = denials[0]
             error = errors.forbidden(request.call.group, request.call.plural, request.name, message)
@@ -169,7 +173,7 @@ class Policies:
             if binding.scope is None or binding.scope.served(request, self._registry, self._store) is not None:
                 yield binding
 
-    def _denials(self, policy: _Policy, request: AdmissionRequest) -> Iterator[tuple[str, str]]:
+    async def _denials(self, policy: _Policy, request: AdmissionRequest) -> AsyncIterator[tuple[str, str]]:
         """Message and reason of each failure that denies the request."""
         served = policy.scope.served(request, self._registry, self._store)
         if served is None:
@@ -177,22 +181,23 @@ class Policies:
         facts: Document | None = None
         for binding in self._bindings(policy, request):
             try:
-                given = self._parameters(policy, binding, request)
+                given = await self._parameters(policy, binding, request)
             except ParameterError as error:
                 if not policy.ignores_failures:
                     said = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
                     yield f"{said} denied request: failed to configure binding: {error}", ""
                 continue
-            facts = facts or self._facts(served, request)
+            facts = facts or await self._facts(served, request)
             for parameter in given:
                 for failure in failures(policy.spec, {**facts, "params": parameter}):
                     if not failure.is_error or not policy.ignores_failures:
-                        yield from _acted_on(failure, binding, policy, request)
+                        for denial in _acted_on(failure, binding, policy, request):
+                            yield denial
 
-    def _facts(self, served: Resource, request: AdmissionRequest) -> Document:
+    async def _facts(self, served: Resource, request: AdmissionRequest) -> Document:
         """The variables of expressions, but for `params` and `variables`."""
         return {
-            **request.objects(served),
+            **await self._conversions.objects(request, served),
             "request": request.review(served),
             "namespaceObject": self._namespace(request),
         }
@@ -208,7 +213,9 @@ class Policies:
         metadata = {key: value for key, value in document["metadata"].items() if key not in _NOT_SHOWN}
         return {"metadata": metadata, "spec": document.get("spec") or {}, "status": document.get("status") or {}}
 
-    def _parameters(self, policy: _Policy, binding: _Binding, request: AdmissionRequest) -> Sequence[Document | None]:
+    async def _parameters(
+        self, policy: _Policy, binding: _Binding, request: AdmissionRequest
+    ) -> Sequence[Document | None]:
         """The parameters for a request: one None where there is nothing to give, none where the policy is not asked.
 
         Raises:
@@ -239,7 +246,7 @@ class Policies:
             stored = [one for one in listed if selector is not None and selector.matches(one.labels)]
         if not stored and reference.get("parameterNotFoundAction") != "Allow":
             raise ParameterError("no params found for policy binding with `Deny` parameterNotFoundAction")
-        return [served.named(one.document()) for one in stored]
+        return [await self._conversions.served(served, one.document()) for one in stored]
 
 
 def _acted_on(

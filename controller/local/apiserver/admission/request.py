@@ -89,14 +89,6 @@ class AdmissionRequest:
             made["options"] = self.options.document(_OPTIONS[self.operation])
         return {field: value for field, value in made.items() if value != ""}
 
-    def objects(self, served: Resource) -> Document:
-        """The object and the old one, in a version of the resource."""
-        new, old = self.new, self.old
-        return {
-            "object": new if new is None or self.has_own_object else served.named(new),
-            "oldObject": None if old is None else served.named(old),
-        }
-
     def decoded(self, changed: Document) -> Document:
         """A changed object in the version of the request, with defaults. Raises DocumentDecodeError."""
         made = self.call.resource.named(changed)

@@ -142,7 +142,7 @@ class Webhooks:
         if served is None or not conditions:
             return served
         try:
-            facts = {**await self._objects(served, request), "request": request.review(served)}
+            facts = {**await self._conversions.objects(request, served), "request": request.review(served)}
             holds = conditions_hold(conditions, facts)
         except EvaluationError as error:
             if hook.ignores_failures:
@@ -150,13 +150,6 @@ class Webhooks:
             call = request.call
             raise errors.forbidden(call.group, call.plural, call.name, str(error)) from error
         return served if holds else None
-
-    async def _objects(self, served: Resource, request: AdmissionRequest) -> Document:
-        """The object and the old one in a version, for which a webhook may have to convert them. Raises StatusError."""
-        new, old = request.new, request.old
-        if new is not None and not request.has_own_object:
-            new = await self._conversions.served(served, new)
-        return {"object": new, "oldObject": None if old is None else await self._conversions.served(served, old)}
 
     # ------------------------------------------------------------------ asking
 
@@ -171,7 +164,7 @@ class Webhooks:
                 "operation"
             )
         try:
-            shown = await self._objects(served, request)
+            shown = await self._conversions.objects(request, served)
             made: Document = json_patch(shown["object"], base64.b64decode(response["patch"]))
             if not request.has_own_object:
                 made = request.decoded(await self._conversions.served(request.call.resource, made))
@@ -190,7 +183,12 @@ class Webhooks:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
             uid = new_uid()
-            content = {"uid": uid, "options": None, **request.review(served), **await self._objects(served, request)}
+            content = {
+                "uid": uid,
+                "options": None,
+                **request.review(served),
+                **await self._conversions.objects(request, served),
+            }
             version = _review_version(hook)
             review = {"kind": "AdmissionReview", "apiVersion": version, "request": content}
             try:

@@ -2,22 +2,25 @@
 """What the conversion webhook of a definition has answered.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
-It is asked before an object is read or stored (`admission/webhooks/conversion.py`), and whoever reads objects does not
+It is asked before an object is read or stored (`admission/conversion.py`), and whoever reads objects does not
 wait.
 """
 
 import copy
 import hashlib
 from collections.abc import Iterable, Sequence
+from math import inf
 
 import msgspec
 
 from trainwright.api.objects import Document
-from trainwright.api.surroundings import new_uid
+from trainwright.api.surroundings import new_uid, ticks
 from trainwright.controller.local.apiserver import errors
 
 _KEPT = 10_000
-"""Answers at least that are kept."""
+"""Answers that are kept beside those that were just asked for."""
+_FRESH_SECONDS = 5.0
+"""How long an answer is good. All watches of a change share it; a webhook that runs new code is asked again."""
 _REVIEWS = ("v1", "v1beta1")
 _GROUP = "apiextensions.k8s.io"
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -35,13 +38,18 @@ class WebhookConversion:
         self._kind = kind
         versions = webhook.get("conversionReviewVersions") or ()
         self._review_version = next((one for one in versions if one in _REVIEWS), _REVIEWS[0])
-        self._answers: dict[tuple[str, bytes], bytes] = {}
-        """Encoded objects by wanted version and the digest of what was converted, the oldest first."""
+        self._answers: dict[tuple[str, bytes], tuple[float, bytes]] = {}
+        """When and what was answered by wanted version and the digest of what was converted, the oldest first."""
 
     def missing(self, documents: Iterable[Document], api_version: str) -> list[Document]:
         """Those that the webhook has to be asked about."""
+        for old in list(self._answers)[: max(0, len(self._answers) - _KEPT)]:
+            del self._answers[old]
+        oldest = ticks() - _FRESH_SECONDS
         return [
-            one for one in documents if one["apiVersion"] != api_version and _key(one, api_version) not in self._answers
+            one
+            for one in documents
+            if one["apiVersion"] != api_version and self._answers.get(_key(one, api_version), (-inf,))[0] < oldest
         ]
 
     def review(self, documents: Sequence[Document], api_version: str) -> Document:
@@ -76,9 +84,9 @@ class WebhookConversion:
                 metadata.pop(name, None)
                 if given.get(name):
                     metadata[name] = given[name]
-            self._answers[_key(before, api_version)] = _encode({**made, "metadata": metadata})
-        for old in list(self._answers)[: max(0, len(self._answers) - max(_KEPT, 2 * len(documents)))]:
-            del self._answers[old]
+            key = _key(before, api_version)
+            self._answers.pop(key, None)  # so that it is the youngest
+            self._answers[key] = ticks(), _encode({**made, "metadata": metadata})
 
     def converted(self, document: Document, api_version: str) -> Document:
         """An object in a version, the caller's own. Raises StatusError if the webhook was not asked about it."""
@@ -87,7 +95,7 @@ class WebhookConversion:
         answer = self._answers.get(_key(document, api_version))
         if answer is None:
             raise errors.plain_internal(f"{self._kind} {document['metadata'].get('name')} was not converted; try again")
-        made: Document = msgspec.json.decode(answer)
+        made: Document = msgspec.json.decode(answer[1])
         return made
 
 

@@ -7,6 +7,7 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 import asyncio
 import copy
 import logging
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -177,7 +178,12 @@ class Definitions:
         spec = document["spec"]
         self._registry.remove(spec["group"], spec["names"]["plural"])
         changed = document["metadata"].get("generation", 1) > 1
-        for served in _compiled_versions(msgspec.json.encode(spec), changed=changed):
+        if (spec.get("conversion") or {}).get("webhook") is not None:
+            # What a webhook has answered is not shared by servers of one process.
+            versions: Iterable[Resource] = served_versions(spec, changed=changed)
+        else:
+            versions = _compiled_versions(msgspec.json.encode(spec), changed=changed)
+        for served in versions:
             self._registry.add(served)
         self._served[name] = document["metadata"]["uid"], spec
 

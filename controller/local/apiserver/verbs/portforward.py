@@ -189,6 +189,8 @@ class SPDYTunnel:
         self._pack = zlib.compressobj(zdict=DICTIONARY)
         self._incoming: dict[int, Incoming] = {}
         """Of data streams."""
+        self._connections: dict[int, asyncio.Task[str]] = {}
+        """By data stream."""
         self._halves: dict[str, dict[str, int]] = {}
         """The stream of each type by request, until there are both."""
 
@@ -225,8 +227,9 @@ class SPDYTunnel:
             await self._socket.send(control_frame(SYN_REPLY, payload[:4] + block))
             self._begin(stream, headers, tasks)
         elif head == _CONTROL | RST_STREAM:
-            if (incoming := self._incoming.get(int.from_bytes(payload[:4], "big"))) is not None:
-                await incoming.put(None)
+            # The client reads no more: a program that never stops writing has to be told.
+            if (connection := self._connections.get(int.from_bytes(payload[:4], "big"))) is not None:
+                connection.cancel()
         elif head == _CONTROL | PING:
             await self._socket.send(control_frame(PING, payload))
 
@@ -248,13 +251,21 @@ class SPDYTunnel:
             self._incoming[stream] = asyncio.Queue(_WAITING)
         if {"data", "error"} <= halves.keys() and port.isdecimal():
             del self._halves[request]
-            tasks.start(f"port {port}", self._forward(int(port), halves["data"], halves["error"]))
+            connection = tasks.start(f"port {port}", self._forward(int(port), halves["data"]))
+            self._connections[halves["data"]] = connection
+            tasks.start(f"port {port}/end", self._end(connection, halves["data"], halves["error"]))
 
-    async def _forward(self, port: int, data: int, error: int) -> None:
+    async def _forward(self, port: int, data: int) -> str:
         async def send(chunk: bytes) -> None:
             await self._socket.send(data_frame(data, chunk))
 
-        problem = await forward(self._connect, port, self._incoming[data], send)
+        return await forward(self._connect, port, self._incoming[data], send)
+
+    async def _end(self, connection: asyncio.Task[str], data: int, error: int) -> None:
+        """Wait for the end of a connection, and say it on both streams."""
+        await asyncio.wait({connection})
+        problem = "" if connection.cancelled() else connection.result()
+        del self._connections[data]
         _discard(self._incoming.pop(data))
         await self._socket.send(data_frame(error, problem.encode(), FIN))
         await self._socket.send(data_frame(data, b"", FIN))

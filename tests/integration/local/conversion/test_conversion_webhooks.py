@@ -27,6 +27,8 @@ Document = dict[str, Any]
 GROUP = "conversion.example.com"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 
 
@@ -50,6 +52,7 @@ class Webhook:
         self.conversions = 0
         self.judged: list[Document] = []
         self.fails = False
+        self.code = convert
         self.port = 0
 
     @property
@@ -67,7 +70,7 @@ class Webhook:
         if self.fails:
             response["result"] = {"status": "Failure", "message": "out of order"}
         else:
-            response["convertedObjects"] = [convert(one, asked["desiredAPIVersion"]) for one in asked["objects"]]
+            response["convertedObjects"] = [self.code(one, asked["desiredAPIVersion"]) for one in asked["objects"]]
         return web.json_response({**{key: review[key] for key in ("kind", "apiVersion")}, "response": response})
 
     async def judge(self, request: web.Request) -> web.Response:
@@ -245,6 +248,46 @@ async def test_webhooks_of_another_version_see_their_own(api: API, webhook: Webh
         await api.send("DELETE", f"{HOOKS}/{name}")
     assert webhook.judged[0]["spec"] == {"length": 3, "unit": "cm"}
     assert webhook.judged[0]["apiVersion"] == f"{GROUP}/v2"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "judged", "used", "spec"),
+    [("Webhook", "v2", "v1", {"size": "3 cm"}), ("None", "v1", "v2", {"length": 3, "unit": "cm"})],
+)
+async def test_policies_of_another_version_change_nothing(
+    api: API, namespace: str, strategy: str, judged: str, used: str, spec: Document
+) -> None:
+    if strategy == "None":
+        change = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+        path = f"{DEFINITIONS}/{api.plural}.{GROUP}"
+        code, answer = await api.send("PATCH", path, change, media="application/merge-patch+json")
+        assert code == 200, answer
+    rule = {"apiGroups": [GROUP], "apiVersions": [judged], "resources": [api.plural], "operations": ["CREATE"]}
+    expression = f"object.apiVersion.endsWith('{judged}') && object.metadata.name != 'refused'"
+    policy = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}
+    name = f"judge-{namespace}-{judged}"
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    for path, document in ((POLICIES, policy), (BINDINGS, binding)):
+        code, answer = await api.send("POST", path, {"metadata": {"name": name}, "spec": document})
+        assert code == 201, answer
+    refused: Document = {"apiVersion": f"{GROUP}/{used}", "kind": "Rod", "metadata": {"name": "refused"}, "spec": spec}
+    try:
+        await eventually(
+            lambda: api.rods("POST", used, body=refused, query={"dryRun": "All"}), lambda answer: answer[0] == 422
+        )
+        assert (await api.create(used, "a", **spec))["spec"] == spec
+    finally:
+        for path in (POLICIES, BINDINGS):
+            await api.send("DELETE", f"{path}/{name}")
+
+
+async def test_a_webhook_with_new_code_is_asked_again(api: API, webhook: Webhook) -> None:
+    await api.create("v2", "a", length=5, unit="m")
+    _, made = await api.rods("GET", "v1", "a")
+    assert made["spec"] == {"size": "5 m"}
+    webhook.code = lambda document, wanted: convert({**document, "spec": {"length": 6, "unit": "m"}}, wanted)
+    _, made = await eventually(lambda: api.rods("GET", "v1", "a"), lambda answer: answer[1]["spec"] == {"size": "6 m"})
+    assert made["metadata"]["name"] == "a"
 
 
 async def test_a_webhook_that_fails_is_said(api: API, webhook: Webhook) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions of the smaller controllers, as tables: garbage, namespaces, claims, finished objects, patches, pods."""
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,14 @@ from trainwright.controller.local.controllers import CONTROLLERS, rights
 from trainwright.controller.local.controllers.base import each_slowly
 from trainwright.controller.local.controllers.claims import binding, bound_status, folder_in, volume_of
 from trainwright.controller.local.controllers.finished import plan_for_job, plan_for_pods
-from trainwright.controller.local.controllers.garbage_graph import NOTHING, GarbageDecision, OwnerState, decide
+from trainwright.controller.local.controllers.garbage_graph import (
+    NOTHING,
+    SYNC_SECONDS,
+    GarbageDecision,
+    Graph,
+    OwnerState,
+    decide,
+)
 from trainwright.controller.local.controllers.job import JobController
 from trainwright.controller.local.controllers.namespaces import Content, conditions
 from trainwright.controller.local.controllers.objects import (
@@ -29,6 +37,7 @@ from trainwright.controller.local.controllers.objects import (
 )
 from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Event, Manager
 from trainwright.controller.runtime.cache.store import EventType
+from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 
 # ---------------------------------------------------------------------- garbage
@@ -100,6 +109,20 @@ def test_garbage(
     obj: Document, owners: dict[str, OwnerState], dependents: list[Document], decision: GarbageDecision
 ) -> None:
     assert decide(obj, owners, dependents) == decision
+
+
+@jumping
+async def test_a_kind_that_cannot_be_listed_holds_up_the_collector_for_a_while() -> None:
+    """Such as one whose conversion webhook is down."""
+    manager = Manager(ClusterConfig(server="http://script"), transport=ScriptedTransport(), servers=NO_SERVERS)
+    graph, loop = Graph(manager.cache, lambda *_: None), asyncio.get_running_loop()
+    graph.follow([POD, JOB])
+    states, before = [graph.synced], loop.time()
+    await graph.wait_synced()
+    states.append(graph.synced)
+    assert states == [False, True]
+    assert loop.time() - before == pytest.approx(SYNC_SECONDS)
+    await manager.client.close()
 
 
 # ---------------------------------------------------------------------- namespaces
