@@ -16,7 +16,7 @@ from typing import Any
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Wire, canonical
-from trainwright.controller.local.types.model import Field, Type, builtin
+from trainwright.controller.local.types.model import SCHEMA, SCHEMA_OR_BOOL, SCHEMA_OR_LIST, Field, Type, builtin
 from trainwright.controller.local.values import Step, path_text
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -42,7 +42,7 @@ class _Decoding:
     def value(self, kind: Type, value: Any, step: Step) -> None:
         """Check a value that is not null, and drop unknown fields in it."""
         sort = kind.sort
-        if sort == "any":
+        if sort == "any" and (kind.name != SCHEMA_OR_LIST or type(value) is not dict):
             return
         self._way.append(step)
         if sort == "struct":
@@ -63,9 +63,19 @@ class _Decoding:
                         value[key] = _zero_item(others)
                     else:
                         self.value(others, inner, key)
-        elif wanted := _unfit(kind, sort, value):
-            self._refuse(wanted)
+        else:
+            self._special(kind, value)
         self._way.pop()
+
+    def _special(self, kind: Type, value: Any) -> None:
+        """Check a scalar, or a schema within a schema."""
+        if type(value) is dict and kind.name in (SCHEMA_OR_BOOL, SCHEMA_OR_LIST):
+            known = len(self.dropped)
+            self.struct(builtin(SCHEMA), value)
+            # Go reads such a schema apart, and tells of no field that it drops there.
+            del self.dropped[known:]
+        elif wanted := _unfit(kind, kind.sort, value):
+            self._refuse(wanted)
 
     def struct(self, kind: Type, value: Any) -> None:
         """The same of a struct, at the current place."""

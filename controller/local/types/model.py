@@ -31,7 +31,7 @@ OBJECT_META = f"{META}.ObjectMeta"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
-SCHEMA_OR_BOOL = f"{EXTENSIONS}.JSONSchemaPropsOrBool"
+SCHEMA, SCHEMA_OR_BOOL, SCHEMA_OR_LIST = (f"{EXTENSIONS}.JSONSchemaProps{end}" for end in ("", "OrBool", "OrArray"))
 OF_OBJECTS = frozenset({"apiVersion", "kind", "metadata"})
 """Fields of every object, and of objects within objects."""
 
@@ -43,7 +43,7 @@ _SORTS = {
     INT_OR_STRING: "intorstring",
     SCHEMA_OR_BOOL: "schema or bool",
     **dict.fromkeys((RAW_EXTENSION, f"{META}.FieldsV1", f"{EXTENSIONS}.JSON"), "any"),
-    **dict.fromkeys((f"{EXTENSIONS}.JSONSchemaPropsOrArray", f"{EXTENSIONS}.JSONSchemaPropsOrStringArray"), "any"),
+    **dict.fromkeys((SCHEMA_OR_LIST, f"{EXTENSIONS}.JSONSchemaPropsOrStringArray"), "any"),
 }
 """Types that read and write themselves, by model."""
 _SORTS_OF_KINDS = {"array": "list", "boolean": "bool", "integer": "number", "number": "number", "": "any"}

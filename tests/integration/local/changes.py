@@ -353,6 +353,32 @@ CHANGES: dict[str, tuple[Document, str, dict[str, Callable[[Document], None]]]] 
         "",
         {"role": _changed("roleRef.name", "edit"), "subject": _changed("subjects", [{"kind": "User", "name": "u"}])},
     ),
+    "new event": (
+        _kept(
+            "events.k8s.io/v1",
+            "Event",
+            eventTime="2026-01-01T00:00:00.000000Z",
+            reportingController="a.b/c",
+            reportingInstance="i",
+            action="Do",
+            reason="Done",
+            type="Normal",
+            regarding={"kind": "Pod", "name": "p", "namespace": "default"},
+        ),
+        "",
+        {
+            "label": _changed("metadata.labels", {"a": "b"}),
+            "instance": _changed("reportingInstance", "j"),
+            "action": _changed("action", "Undo"),
+            "type": _changed("type", "Warning"),
+            "no type": _changed("type", None),
+            "controller": _changed("reportingController", "a.b/d"),
+            "related": _changed("related", {"kind": "Job", "name": "j"}),
+            "about": _changed("regarding.name", "q"),
+            "series": _changed("series", {"count": 3, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}),
+            "short series": _changed("series", {"count": 1}),
+        },
+    ),
     **foreign_documents.changes(_changed),
 }
 

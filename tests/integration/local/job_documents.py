@@ -99,6 +99,7 @@ SPECS: dict[str, Document] = {
                 {"succeededIndexes": "1-2-3"},
                 {"succeededIndexes": "a"},
                 {"succeededIndexes": "7"},
+                {"succeededIndexes": "1" * 5000},
                 {"succeededIndexes": "2-1"},
                 {"succeededCount": -1},
                 {"succeededCount": 5, "succeededIndexes": "0"},

@@ -183,6 +183,7 @@ DOCUMENTS: dict[str, Document] = {
     "new event": _new_event(note="n"),
     "new event series": _new_event(series={"count": 1, "lastObservedTime": None}),
     "new event type": _new_event(type="X", reason="", action="x" * 129, note="x" * 1025),
+    "new event no type": _new_event(type=None),
     "new event time": _new_event(eventTime=None, deprecatedCount=3, deprecatedSource={"component": "c"}),
     # Nodes, leases, classes
     "node": _named(
@@ -220,6 +221,7 @@ DOCUMENTS: dict[str, Document] = {
     "limits type": _named(
         "v1", "LimitRange", spec={"limits": [{"type": "X"}, {"type": "Pod", "default": {"cpu": 1}}, {"type": "Pod"}]}
     ),
+    "limits own type": _named("v1", "LimitRange", spec={"limits": [{"type": "example.com/own", "max": {"cpu": 1}}]}),
     "storage class": _named("storage.k8s.io/v1", "StorageClass", provisioner="example.com/p"),
     "storage class empty": _named("storage.k8s.io/v1", "StorageClass"),
     "storage class wrong": _named(

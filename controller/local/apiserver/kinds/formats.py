@@ -17,6 +17,7 @@ Errors = list[DocumentError]
 _CONFIG_KEY = re.compile("[-._a-zA-Z0-9]+")
 _LONGEST_KEY = 253
 _LONGEST_PORT_NAME = 15
+_LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
@@ -100,6 +101,12 @@ def share(value: int | str) -> list[str]:
     return [] if good else ["must be a number, or a percentage such as 10%, of at most 100%"]
 
 
+def limit_type(name: str) -> list[str]:
+    """What a limit of a LimitRange is of: a type that Kubernetes knows, or one with a domain."""
+    few = [] if "/" in name or name in _LIMIT_TYPES else ["must be a standard limit type or fully qualified"]
+    return names.qualified(name) or few
+
+
 def webhook_name(name: str) -> list[str]:
     """The name of a webhook: a domain with three segments."""
     few = ["should be a domain with at least three segments separated by dots"]
@@ -149,6 +156,7 @@ FORMATS: Mapping[str, Callable[[Any], list[str]]] = {
     "file_path": file_path,
     "absolute_path": lambda path: [] if path.startswith("/") else ["must be an absolute path"],
     "unpadded": lambda text: [] if text == text.strip() else ["must not have leading or trailing whitespace"],
+    "limit_type": limit_type,
     "webhook_name": webhook_name,
     "domain_path": domain_path,
     "host": lambda name: names.dns_subdomain(name.removesuffix(".")),

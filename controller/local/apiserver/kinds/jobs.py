@@ -19,6 +19,8 @@ _JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _BACKOFF_LIMIT = 6
 _LARGEST = 2**31 - 1
+_DIGITS = 19
+"""Of the largest number that Go reads as an index."""
 
 
 class JobStrategy(BuiltInStrategy):
@@ -164,7 +166,8 @@ def _intervals(text: str, completions: int) -> Iterator[tuple[int, int]]:
     for interval in text.split(",") if text else ():
         numbers: list[int] = []
         for limit in interval.split("-", 1):
-            if not (limit.isascii() and limit.isdecimal()) or int(limit) >= completions:
+            # Python refuses to read numbers of thousands of digits.
+            if not (limit.isascii() and limit.isdecimal()) or len(limit) > _DIGITS or int(limit) >= completions:
                 raise IndexesError(f'no index below {completions}: "{limit}"')
             numbers.append(int(limit))
         if len(numbers) > 1 and numbers[0] == numbers[1]:

@@ -23,6 +23,7 @@ from trainwright.controller.local.types.model import (
     QUANTITY,
     RAW_EXTENSION,
     SCHEMA_OR_BOOL,
+    SCHEMA_OR_LIST,
     Type,
     WireField,
     builtin,
@@ -338,7 +339,7 @@ _SPECIAL: Mapping[str, Callable[[bytes, int], Any]] = {
     f"{META}.MicroTime": _micro_time,
     f"{META}.FieldsV1": _json,
     f"{EXTENSIONS}.JSON": _json,
-    f"{EXTENSIONS}.JSONSchemaPropsOrArray": _schema_or_list,
+    SCHEMA_OR_LIST: _schema_or_list,
     SCHEMA_OR_BOOL: _schema_or_bool,
     f"{EXTENSIONS}.JSONSchemaPropsOrStringArray": _schema_or_texts,
 }

@@ -9,7 +9,8 @@ import pytest
 from trainwright.controller.local.apiserver.kinds.built_in import built_in_kinds
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.types.go_json import normalize
+from trainwright.controller.local.types.go_json import DocumentDecodeError, decode, normalize
+from trainwright.controller.local.types.model import EXTENSIONS, builtin
 
 Document = dict[str, Any]
 ALL = built_in_kinds(for_others=True)
@@ -81,3 +82,14 @@ def test_times_and_quantities_without_a_value_are_written() -> None:
     source = {"resourceFieldRef": {"resource": "limits.cpu"}}
     [variable] = spec(containers=[{"name": "a", "env": [{"name": "b", "valueFrom": source}]}])["containers"][0]["env"]
     assert variable["valueFrom"]["resourceFieldRef"] == {"resource": "limits.cpu", "divisor": "0"}
+
+
+@pytest.mark.parametrize("field", ["items", "additionalProperties"])
+def test_schemas_within_schemas_are_decoded(field: str) -> None:
+    model = builtin(f"{EXTENSIONS}.JSONSchemaProps")
+    schema: Document = {field: {"type": "object", "bogus": 1}}
+    # Go reads them apart, so that nobody is told of what is dropped.
+    assert decode(model, schema) == []
+    assert schema == {field: {"type": "object"}}
+    with pytest.raises(DocumentDecodeError, match=f"^{field}.properties.a: expected an object$"):
+        decode(model, {field: {"properties": {"a": []}}})
