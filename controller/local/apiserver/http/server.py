@@ -4,6 +4,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 from urllib.parse import unquote
 
@@ -140,6 +141,8 @@ Page: TypeAlias = Callable[[ServerRequest], ServerResponse | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
 _LONGEST_SECONDS = 60.0
 """A request that asks for more gets what the server gives everybody."""
+_CONNECTIONS = ("pods/attach", "pods/exec", "pods/portforward")
+"""What needs the right to create since Kubernetes 1.35, whatever the method."""
 _LONG_RUNNING = ("attach", "exec", "log", "portforward", "proxy")
 """Subresources that last as long as their client wants."""
 
@@ -245,7 +248,11 @@ class APIServer:
             for right in rights_to_impersonate(user, request.impersonation):
                 self._authorize(exchange, right)
             user = exchange.impersonated = wanted
-        self._authorize(exchange, attributes_of(user, request, route))
+        wants = attributes_of(user, request, route)
+        self._authorize(exchange, wants)
+        if wants.verb == "get" and wants.group == "" and wants.combined in _CONNECTIONS:
+            # A websocket is asked for with GET, but who may only read must not act inside of pods.
+            self._authorize(exchange, replace(wants, verb="create"))
         if route is None:
             return self._page(request)
         return await self._resource(exchange, user, route)

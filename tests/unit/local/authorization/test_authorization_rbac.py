@@ -142,6 +142,18 @@ async def test_names_and_subresources(admin: As, alice: As) -> None:
     )
 
 
+@pytest.mark.parametrize("subresource", ["attach", "exec", "portforward"])
+async def test_a_connection_to_a_pod_needs_the_right_to_create(admin: As, alice: As, subresource: str) -> None:
+    """Although a websocket is asked for with GET: whoever reads everything must not run commands."""
+    path = f"{SPACE}/pods/p/{subresource}"
+    await grant(admin, "reads", rule("get", "*"), rule("get", "*/*"))
+    status, answer = await alice("GET", path)
+    assert status == 403
+    assert f'cannot create resource "pods/{subresource}"' in answer["message"]
+    await grant(admin, "connects", rule("create", f"pods/{subresource}"))
+    assert (await alice("GET", path))[0] != 403
+
+
 async def test_groups_and_service_accounts(api: RunningServer, admin: As) -> None:
     account = {"kind": "ServiceAccount", "name": "a"}
     await grant(admin, "account", rule("list", "pods"), namespace="default", subject=account)
