@@ -11,7 +11,7 @@ import pytest
 
 from tests import builders
 from tests.builders import RUNNING, condition
-from tests.virtual_trainer import VirtualTrainer
+from tests.virtual_trainer import SPACE, VirtualTrainer
 from trainwright.api.conditions import find
 from trainwright.api.config.v1alpha1 import Progress
 from trainwright.api.objects import Key
@@ -482,3 +482,18 @@ def test_a_job_stalls_recovers_and_finishes(trainer: VirtualTrainer) -> None:
     assert [shown for _, shown in trainer.conditions[:-1]] in ([stalled, [], stalled], [stalled, [], stalled, []])
     assert done[:2] == ("Complete", "True")
     assert [reason for _, reason, _ in trainer.events] == ["Stalled", "LossNotFinite", "Stalled"]
+
+
+def test_a_stall_that_another_client_overwrites_is_written_again_beside_its_condition(trainer: VirtualTrainer) -> None:
+    trainer.start(feature_gates={"ProgressPull": True}, progress=Progress(stall_after="2m"))
+    trainer.job()
+    trainer.advance(10)
+    trainer.counted(active=1, ready=1)
+    trainer.report(5)
+    trainer.advance(130)
+    foreign = {"status": {"conditions": [condition("Foreign", reason="R")]}}
+    trainer.stored.patch("trainjob", "job", foreign, SPACE, subresource="status")
+    trainer.advance(30)
+    stalled, other = ("Stalled", "True", "NoReport"), ("Foreign", "True", "R")
+    assert [shown for _, shown in trainer.conditions] == [[stalled], [other], [other, stalled]]
+    assert [reason for _, reason, _ in trainer.events] == ["Stalled"]
