@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.played import PATH, Server, played_server
+from trainwright.controller.local.apiserver.verbs import portforward
 from trainwright.controller.local.apiserver.verbs.portforward import (
     DICTIONARY,
     FIN,
@@ -114,8 +115,14 @@ async def test_a_connection_in_a_tunnel(server: Server) -> None:
     await asyncio.wait_for(serving, 10)
 
 
-async def test_a_client_that_reads_no_more_ends_its_connection() -> None:
-    """kubectl resets the stream when its local client goes, and waits for the end of the stream of errors."""
+@pytest.mark.parametrize(
+    "end",
+    [control_frame(RST_STREAM, (3).to_bytes(4, "big") + (5).to_bytes(4, "big")), data_frame(3, b"", FIN)],
+    ids=["reset", "end"],
+)
+async def test_a_client_that_goes_ends_its_connection(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
+    """kubectl resets the stream or says that it is at its end, and waits for the end of the stream of errors."""
+    monkeypatch.setattr(portforward, "LINGER_SECONDS", 0.05)
     ended = asyncio.Event()
 
     async def drone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -137,7 +144,7 @@ async def test_a_client_that_reads_no_more_ends_its_connection() -> None:
             await socket.answer()
         assert b"on and on" in await socket.answer()
         assert not ended.is_set()
-        await socket.to_server.put(control_frame(RST_STREAM, (3).to_bytes(4, "big") + (5).to_bytes(4, "big")))
+        await socket.to_server.put(end)
         while await socket.answer() != data_frame(1, b"", FIN):
             pass
         assert await socket.answer() == data_frame(3, b"", FIN)

@@ -28,6 +28,9 @@ PROTOCOLS = (_TUNNEL, _CHANNELS)
 _CHUNK = 2**15
 _WAITING = 64
 """Chunks of one connection that wait for a pod that does not read; then the whole websocket waits."""
+LINGER_SECONDS = 10.0
+"""How long a program may go on answering a client that has said everything. kubectl does not tell whether that client
+still listens, and there are programs that never stop; containerd gives them one second."""
 
 Connect = Callable[[int], Awaitable[Streams]]
 Send = Callable[[bytes], Awaitable[None]]
@@ -101,6 +104,8 @@ async def _write(writer: asyncio.StreamWriter, incoming: Incoming) -> None:
             writer.write(data)
             await writer.drain()
         writer.write_eof()
+        await asyncio.sleep(LINGER_SECONDS)
+        writer.close()
 
 
 def _discard(incoming: Incoming) -> None:
