@@ -107,13 +107,21 @@ class SecretStrategy(BuiltInStrategy):
 
 
 class ServiceAccountStrategy(BuiltInStrategy):
-    """ServiceAccounts. Secrets are named; other fields of the references mean nothing."""
+    """ServiceAccounts. Secrets are named; other fields of the references are dropped, and owned by who wrote them."""
 
-    def default(self, document: Document) -> None:
-        super().default(document)
-        if document.get("secrets"):
-            named = [{"name": secret["name"]} if secret.get("name") else {} for secret in document["secrets"]]
-            document["secrets"] = named
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
+        _name_secrets(document)
+
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
+        _name_secrets(new)
+
+
+def _name_secrets(account: Document) -> None:
+    if account.get("secrets"):
+        named = [{"name": secret["name"]} if secret.get("name") else {} for secret in account["secrets"]]
+        account["secrets"] = named
 
 
 @register("size of a ConfigMap")
@@ -200,10 +208,18 @@ class RuntimeClassStrategy(BuiltInStrategy):
 class LeaseStrategy(BuiltInStrategy):
     """Leases, without coordinated leader election, which is off by default. They may have any finalizer."""
 
-    def default(self, document: Document) -> None:
-        super().default(document)
-        for field in ("strategy", "preferredHolder"):
-            document["spec"].pop(field, None)
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
+        _drop_election(document)
+
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
+        _drop_election(new)
+
+
+def _drop_election(lease: Document) -> None:
+    for field in ("strategy", "preferredHolder"):
+        lease["spec"].pop(field, None)
 
 
 class LimitRangeStrategy(BuiltInStrategy):
