@@ -251,7 +251,7 @@ def _using(pod: Document, values_of: Callable[[Document], set[str]]) -> tuple[li
 
 
 def _added(pod: Document, allowed: Iterable[str]) -> str:
-    who, values = _using(pod, lambda one: set(_setting(one, "capabilities.add") or ()) - set(allowed))
+    who, values = _using(pod, lambda one: set[str](_setting(one, "capabilities.add") or ()) - set(allowed))
     if not who:
         return ""
     return f"{_several('container', who)} must not include {_quoted(values)} in securityContext.capabilities.add"

@@ -30,7 +30,6 @@ from trainwright.controller.local.apiserver.kinds.registry import Resource, Reso
 from trainwright.controller.local.apiserver.merge.errors import PatchError
 from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.store import ObjectStore
-from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.values import read_json
 
 log = logging.getLogger(__name__)
@@ -170,8 +169,6 @@ class Webhooks:
                 made = request.decoded(await self._conversions.served(request.call.resource, made))
         except (PatchError, ValueError) as error:
             raise errors.internal(str(getattr(error, "cause", None) or error)) from error
-        except DocumentDecodeError as error:
-            raise errors.internal(str(error)) from error
         changed = made != request.new
         if changed:
             request.new = made
