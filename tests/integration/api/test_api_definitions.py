@@ -72,4 +72,4 @@ def test_the_state_column_shows_what_holds(control_plane: ControlPlane, namespac
 
 def test_explain_speaks(control_plane: ControlPlane) -> None:
     told = control_plane.kubectl("explain", "trainjob.spec.trainer.numNodes")
-    assert "Number of training nodes, each of them one pod." in told
+    assert "Number of training nodes. Each node is one pod." in told

@@ -35,8 +35,11 @@ class Answer:
 
 
 def _errors(causes: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Reason and field of each; the sentences are declared to differ, and so how often a field is named."""
-    return tuple(sorted(set(causes)))
+    """Reason and field of each; the sentences are declared to differ, and so how often a field is named.
+
+    Of `anyOf` and `oneOf` it is declared to differ which alternative's errors are told.
+    """
+    return tuple(sorted({(reason, field) for reason, field in causes if not field.startswith("spec.any.")}))
 
 
 def stored(document: Document) -> str:

@@ -22,7 +22,7 @@ FIELDS: dict[str, Document] = {
     "even": {"type": "integer", "multipleOf": 2},
     "ratio": {"type": "number", "minimum": 0.5, "maximum": 10, "exclusiveMaximum": True},
     "single": {"type": "number", "format": "float"},
-    "double": {"type": "number", "format": "double", "multipleOf": 0.5},
+    "double": {"type": "number", "format": "double", "multipleOf": 2},
     "flag": {"type": "boolean"},
     "when": {"type": "string", "format": "date-time"},
     "day": {"type": "string", "format": "date"},

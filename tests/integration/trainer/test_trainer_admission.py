@@ -182,7 +182,7 @@ def test_a_name_that_is_too_long_for_its_pods_is_warned_of(admitted: ControlPlan
             "--namespace",
             space,
             "--filename=-",
-            stdin=json.dumps(job(long)),
+            stdin=json.dumps(placed(job(long), space)),
         )
 
 

@@ -223,7 +223,7 @@ def _node_status(node: Document) -> str:
 
 def _kernel(node: Document) -> str:
     info = part(node, "status", "nodeInfo")
-    kernel, architecture = text(info, "kernelVersion", UNKNOWN), info.get("architecture")
+    kernel, architecture = text(info, "kernelVersion") or UNKNOWN, info.get("architecture")
     return f"{kernel} ({architecture})" if architecture else kernel
 
 

@@ -109,7 +109,7 @@ def _reader(text: str) -> Cell:
 
     def read(document: Document, now: datetime) -> Any:
         found = values_at(document, steps)
-        if not found or found == [None]:
+        if not found or found[0] in (None, ""):
             return missing
         return shown(found, now)
 

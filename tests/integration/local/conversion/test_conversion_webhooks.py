@@ -4,6 +4,7 @@
 The webhook serves `v1`, whose spec has `size: "3 cm"`, and the stored `v2`, whose spec has `length: 3` and `unit: cm`.
 """
 
+import asyncio
 import base64
 import json
 import ssl
@@ -54,6 +55,7 @@ class Webhook:
         self.fails = False
         self.code = convert
         self.port = 0
+        self._sockets: list[Any] = []
 
     @property
     def bundle(self) -> str:
@@ -83,7 +85,9 @@ class Webhook:
         application = web.Application()
         application.router.add_post("/convert", self.convert)
         application.router.add_post("/judge", self.judge)
-        runner = web.AppRunner(application, keepalive_timeout=0)
+        # An API server must know that a connection is closed: else it uses it for its next request.
+        application.on_response_prepare.append(self._close_after)
+        runner = web.AppRunner(application)
         await runner.setup()
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(*self._authority.server("webhook", hosts=hosts))
@@ -91,13 +95,29 @@ class Webhook:
         self.port = runner.addresses[0][1]
         return runner
 
+    async def _close_after(self, request: web.Request, response: web.StreamResponse) -> None:
+        response.force_close()
+        response.headers["Connection"] = "close"
+        self._remember(request.transport)
+
+    def _remember(self, transport: asyncio.BaseTransport | None) -> None:
+        if transport is not None:
+            self._sockets.append(transport.get_extra_info("socket"))
+
+    async def stop(self, runner: web.AppRunner) -> None:
+        """End the server, and wait for its connections: TLS ends with an answer of the other side."""
+        for handler in runner.server.connections if runner.server is not None else ():
+            self._remember(handler.transport)
+        await runner.cleanup()
+        await eventually(lambda: all(one.fileno() < 0 for one in self._sockets))
+
 
 @pytest.fixture
 async def webhook(tmp_path: Path) -> AsyncIterator[Webhook]:
     made = Webhook(tmp_path)
     runner = await made.serve()
     yield made
-    await runner.cleanup()
+    await made.stop(runner)
 
 
 def definition(plural: str, client: Document) -> Document:
@@ -319,4 +339,4 @@ async def test_a_definition_with_a_webhook_behind_a_service(local_cluster: Local
         assert (code, made["spec"]) == (200, {"size": "5 m"})
     finally:
         await transport.close()
-        await runner.cleanup()
+        await webhook.stop(runner)
