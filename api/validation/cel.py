@@ -57,7 +57,6 @@ class Expression:
     """A compiled rule."""
 
     compiled: Any
-    variables: tuple[str, ...]
     serialized: bytes
     """The rule as a message `google.protobuf.Any` that holds a `cel.expr.CheckedExpr`."""
     result_type: Any
@@ -122,10 +121,10 @@ def compiled_over(expression: str, variables: tuple[str, ...]) -> Expression:
         if deep is None:
             raise ValueError(text) from error
         try:
-            return Expression(_environment(variables).deserialize(deep[0]), variables, *deep)
+            return Expression(_environment(variables).deserialize(deep[0]), *deep)
         except RuntimeError:
             raise ValueError(text) from error
-    return Expression(compiled, variables, bytes(compiled.serialize()), compiled.return_type())
+    return Expression(compiled, bytes(compiled.serialize()), compiled.return_type())
 
 
 def typed_expression(expression: str, variables: Mapping[str, Any], messages: Any) -> Expression:
@@ -145,7 +144,7 @@ def typed_expression(expression: str, variables: Mapping[str, Any], messages: An
         if _TOO_DEEP.search(str(error)):
             return compiled_with_text(expression)
         raise ValueError(_bare(str(error))) from error
-    return Expression(compiled, tuple(variables), bytes(compiled.serialize()), compiled.return_type())
+    return Expression(compiled, bytes(compiled.serialize()), compiled.return_type())
 
 
 @cache

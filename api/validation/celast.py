@@ -27,8 +27,6 @@ class Node:
     parts: list["Node"] = field(default_factory=list)
     """The operand; target and arguments; elements; keys and values; of a loop: range, start, condition, step and
     result."""
-    tested: bool = False
-    """A selection of `has`."""
     has_target: bool = False
     """The first part of a call is what it is called on."""
     variables: tuple[str, str, str] = ("", "", "")
@@ -136,7 +134,7 @@ def _name(made: Node, data: bytes) -> None:
 def _select(made: Node, data: bytes) -> None:
     found = dict(fields(data))
     made.kind, made.text = "select", found.get(2, b"").decode()
-    made.parts, made.tested = [node(found[1])], bool(found.get(3))
+    made.parts = [node(found[1])]
 
 
 def _call(made: Node, data: bytes) -> None:

@@ -337,11 +337,6 @@ def models_by_kind() -> Mapping[tuple[str, str], str]:
     return {kind: name for name, model in published_models().items() for kind in kinds_of(model)}
 
 
-def enum_of(model: str, field: str) -> tuple[str, ...]:
-    """The values of a field of a model, named without `io.k8s.api.`: sorted, as they are published."""
-    return tuple(published_models()[f"io.k8s.api.{model}"]["properties"][field]["enum"])
-
-
 def builtin(name: str) -> Type:
     """The type of a published model. Raises KeyError if there is none."""
     return builtins().named(name)
