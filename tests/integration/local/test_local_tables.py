@@ -174,7 +174,7 @@ CLUSTER_OBJECTS: dict[str, list[Document]] = {
         }
     ],
     "storage.k8s.io/v1/StorageClass/storageclasses": [
-        {"provisioner": "p", "metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}},
+        {"provisioner": "p"},
         {"provisioner": "p", "reclaimPolicy": "Retain", "allowVolumeExpansion": True},
     ],
     "scheduling.k8s.io/v1/PriorityClass/priorityclasses": [{"value": 5}],
@@ -264,6 +264,20 @@ async def test_built_in_kinds(transport: HTTPTransport, namespace: str) -> None:
                     document[reference]["namespace"] = namespace
         await create(transport, path, documents, f"{namespace}-{group[:3]}-")
         await compare(transport, path, api_version, kind)
+
+
+async def test_a_default_storage_class_is_marked(transport: HTTPTransport, namespace: str) -> None:
+    """Only tried (`dryRun`): one that is stored would give its name to the claims of all other tests."""
+    path, kind = "/apis/storage.k8s.io/v1/storageclasses", "StorageClass"
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    body = json.dumps({"provisioner": "p", "metadata": {"name": namespace, "annotations": annotations}}).encode()
+    query = {"dryRun": "All", "includeObject": "None"}
+    made = await send(transport, Request("POST", path, {"dryRun": "All"}, JSON, body))
+    real = await send(transport, Request("POST", path, query, JSON | TABLE, body))
+    ours = table_of_object(table_format(resource("storage.k8s.io/v1", kind)), made, now=wall_clock(), include="None")
+    # A dry run has no time of creation, so what differs is the age, the last column.
+    assert real["rows"][0]["cells"][0] == f"{namespace} (default)"
+    assert ours["rows"][0]["cells"][:-1] == real["rows"][0]["cells"][:-1]
 
 
 async def test_custom_resources(transport: HTTPTransport, namespace: str) -> None:
