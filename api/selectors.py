@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.api.validation import names
+from trainwright.api import names
 
 Labels = Mapping[str, str]
 Test = Callable[[Labels], bool]

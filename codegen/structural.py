@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainwright.api.manifest import Path
-from trainwright.api.validation.cel import EvaluationError, compiled
-from trainwright.api.validation.celtypes import misfit
-from trainwright.api.validation.celvalues import bound, compile_conversion
-from trainwright.api.validation.formats import check_of
-from trainwright.api.validation.patterns import PatternError
-from trainwright.api.validation.patterns import compiled as compiled_pattern
 from trainwright.codegen.catalog import NOWHERE, Catalog
 from trainwright.codegen.crd import expand
 from trainwright.codegen.definition import Definition, Kind, Problems, Schema, subschemas
 from trainwright.codegen.structs import MEMBERS_OF_KINDS, USED_NAMES, attribute, is_struct
+from trainwright.controller.local.cel.expression import EvaluationError, compiled
+from trainwright.controller.local.cel.schemas import bound, compile_conversion, misfit
+from trainwright.controller.local.types.formats import check_of
+from trainwright.controller.local.types.patterns import PatternError
+from trainwright.controller.local.types.patterns import compiled as compiled_pattern
 
 _WORDS_OF = {
     "format": {"string", "integer", "number"},

@@ -18,13 +18,12 @@ import msgspec
 import trainwright.api
 from trainwright.api.base import Struct
 from trainwright.api.messages import shortened, value_text
+from trainwright.api.names import dns_subdomain
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.api.validation.names import dns_subdomain
 from trainwright.controller.local.apiserver.schema import Schema
-from trainwright.controller.local.apiserver.schema.errors import NOWHERE, WRONG_TYPE, required
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata
 from trainwright.controller.local.apiserver.schema.rules import UNCHECKED
+from trainwright.controller.local.types.errors import NOWHERE, WRONG_TYPE, DocumentError, required
 
 _API = Path(next(iter(trainwright.api.__path__)))
 _RULES = "x-kubernetes-validations"

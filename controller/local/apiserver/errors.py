@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
+from trainwright.controller.local.types.errors import DocumentError
 
 LOCK_MESSAGE = "the object has been modified; please apply your changes to the latest version and try again"
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
+from trainwright.api import names
+from trainwright.api.names import dns_label_1035, dns_subdomain, label_value
 from trainwright.api.objects import Document, name_of, spec_of
 from trainwright.api.quantity import equal
-from trainwright.api.validation import DocumentError, names
-from trainwright.api.validation.names import dns_label_1035, dns_subdomain, label_value
 from trainwright.controller.local.controllers.jobset_objects import (
     COORDINATOR,
     claim_name,
@@ -26,6 +26,7 @@ from trainwright.controller.local.controllers.jobset_objects import (
     replicas_of,
     replicated_jobs_of,
 )
+from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.runtime import ErrorCause, Invalid
 
 _HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.scenarios.comparison import SENTENCES
-from trainwright.api.validation import DocumentError, names
+from trainwright.api import names
 from trainwright.controller.local.apiserver.schema import Schema, compile_schema, unknown_field
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
+from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.runtime.client.transport import Request, Response, Transport
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from trainwright.api.objects import Document
 from trainwright.api.selectors import label_selector_of
-from trainwright.api.validation.cel import EvaluationError, compiled_over
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.kinds.admission import CONDITION_VARIABLES
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.cel.expression import EvaluationError, compiled_over
 
 GROUP = "admissionregistration.k8s.io"
 MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"

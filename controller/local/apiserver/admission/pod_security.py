@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trainwright.api.objects import Document, dig, labels_of, name_of, spec_of
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.schema.errors import invalid
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.types.errors import DocumentError, invalid
 
 _PREFIX = "pod-security.kubernetes.io/"
 _LEVELS = ("privileged", "baseline", "restricted")

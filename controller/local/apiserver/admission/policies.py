@@ -16,8 +16,6 @@ import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.api.selectors import label_selector_of
-from trainwright.api.validation.cel import EvaluationError, compiled_over
-from trainwright.api.validation.celobjects import with_maps
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.matching import GROUP, MatchScope, conditions_hold, is_exempt
@@ -28,6 +26,7 @@ from trainwright.controller.local.apiserver.merge.errors import InternalError, P
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.cel.expression import EvaluationError, compiled_over, with_maps
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 _VALIDATING = f"validatingadmissionpolicies.{GROUP}", f"validatingadmissionpolicybindings.{GROUP}"

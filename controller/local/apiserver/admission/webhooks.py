@@ -13,7 +13,6 @@ import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import new_uid
-from trainwright.api.validation.cel import EvaluationError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.calling import Caller, CallError
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
@@ -30,6 +29,7 @@ from trainwright.controller.local.apiserver.kinds.registry import Resource, Reso
 from trainwright.controller.local.apiserver.merge.errors import PatchError
 from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.store import ObjectStore
+from trainwright.controller.local.cel.expression import EvaluationError
 from trainwright.controller.local.values import read_json
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from trainwright.api.names import path_segment
 from trainwright.api.objects import Document
-from trainwright.api.validation.names import path_segment
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.request.info import (
     ANONYMOUS,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 from urllib.parse import unquote
 
+from trainwright.api import names
 from trainwright.api.times import Now, wall_clock
-from trainwright.api.validation import names
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.request import Chain

@@ -9,7 +9,6 @@ from datetime import timedelta
 
 from trainwright.api import times
 from trainwright.api.objects import Document, uid_of
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.authorization.authorizer import Attributes, Authorizer
@@ -19,11 +18,11 @@ from trainwright.controller.local.apiserver.kinds.metadata import metadata_of, s
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo, negotiate
 from trainwright.controller.local.apiserver.request.info import ServerResponse, User, user_info, write_options
-from trainwright.controller.local.apiserver.schema.errors import invalid
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.verbs.reads import shown
 from trainwright.controller.local.apiserver.verbs.writes import track
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
+from trainwright.controller.local.types.errors import DocumentError, invalid
 
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 _PATH, _RESOURCE = "nonResourceAttributes", "resourceAttributes"

@@ -6,13 +6,12 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from trainwright.api.objects import Document
-from trainwright.api.validation.cel import compiled_over
-from trainwright.api.validation.celobjects import with_maps
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields
-from trainwright.controller.local.apiserver.schema.errors import invalid, required
+from trainwright.controller.local.cel.expression import compiled_over, with_maps
+from trainwright.controller.local.types.errors import invalid, required
 
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _RESERVED = frozenset(

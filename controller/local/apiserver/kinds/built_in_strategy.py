@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.kinds.defaulting import fill_object
 from trainwright.controller.local.apiserver.kinds.formats import NAME_RULES, same
 from trainwright.controller.local.apiserver.kinds.places import part, places
@@ -14,6 +13,7 @@ from trainwright.controller.local.apiserver.kinds.podspecs import default_pod_sp
 from trainwright.controller.local.apiserver.kinds.rules import check, check_change, tables
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop
 from trainwright.controller.local.apiserver.schema.published.kinds import LABELS, RecordedKind
+from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.local.types.go_json import normalize
 from trainwright.controller.local.types.model import Type, builtin
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
+from trainwright.api.names import qualified
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.api.validation.names import qualified
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, Strategy, set_or_drop
 from trainwright.controller.local.apiserver.schema import Schema, compile_schema, unknown_field
 from trainwright.controller.local.apiserver.schema.definition import (
@@ -18,6 +17,7 @@ from trainwright.controller.local.apiserver.schema.definition import (
     validate_definition,
 )
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
+from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.local.values import quoted
 
 _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from trainwright.api import names
+from trainwright.api.names import NameRule
 from trainwright.api.quantity import Quantity
-from trainwright.api.validation import DocumentError, names
-from trainwright.api.validation.names import NameRule
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
-from trainwright.controller.local.apiserver.schema.errors import invalid
+from trainwright.controller.local.types.errors import DocumentError, invalid
 
 Errors = list[DocumentError]
 

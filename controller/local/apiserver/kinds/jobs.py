@@ -4,16 +4,16 @@
 import copy
 from collections.abc import Iterator
 
+from trainwright.api import names
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, immutable_errors, same
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.kinds.places import ensure, entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import selects
 from trainwright.controller.local.apiserver.kinds.ruletests import register
-from trainwright.controller.local.apiserver.schema.errors import invalid, invalid_unshown, required
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
+from trainwright.controller.local.types.errors import DocumentError, invalid, invalid_unshown, required
 
 _JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")

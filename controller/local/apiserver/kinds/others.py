@@ -11,7 +11,6 @@ from trainwright.api.amounts import read as read_amounts
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
 from trainwright.api.surroundings import new_uid
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, same
@@ -25,8 +24,8 @@ from trainwright.controller.local.apiserver.kinds.podspecs import (
 from trainwright.controller.local.apiserver.kinds.rules import check
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
-from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required, too_long
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
+from trainwright.controller.local.types.errors import DocumentError, forbidden, invalid, required, too_long
 from trainwright.controller.local.types.go_json import normalize
 from trainwright.controller.local.values import TOO_DEEP
 

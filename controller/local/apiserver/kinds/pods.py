@@ -3,9 +3,8 @@
 
 import copy
 
-from trainwright.api import times
+from trainwright.api import names, times
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, same
 from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part, texts
@@ -17,7 +16,7 @@ from trainwright.controller.local.apiserver.kinds.podspecs import (
     round_up_resources,
 )
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
-from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid
+from trainwright.controller.local.types.errors import DocumentError, forbidden, invalid
 
 _CHANGEABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"

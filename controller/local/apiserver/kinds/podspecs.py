@@ -4,18 +4,18 @@
 import re
 from collections.abc import Iterator
 
+from trainwright.api import names
 from trainwright.api.amounts import Amounts, add
 from trainwright.api.amounts import read as read_amounts
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
 from trainwright.api.selectors import SelectorError, label_selector_of
-from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part
 from trainwright.controller.local.apiserver.kinds.rules import warnings
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
-from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported, required
+from trainwright.controller.local.types.errors import invalid, not_supported, required
 from trainwright.controller.local.types.model import builtin
 
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")

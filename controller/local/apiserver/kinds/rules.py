@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.kinds.formats import Errors, immutable_errors, same
 from trainwright.controller.local.apiserver.kinds.places import places, value_of, values_of, walk_of
 from trainwright.controller.local.apiserver.kinds.ruletests import (
@@ -28,6 +27,7 @@ from trainwright.controller.local.apiserver.kinds.ruletests import (
     repeated_errors,
 )
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded
+from trainwright.controller.local.types.errors import DocumentError
 
 FOLDER = Path(__file__).parent / "rules"
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import msgspec
 
+from trainwright.api import names
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS, Errors
 from trainwright.controller.local.apiserver.kinds.places import places, value_of, walk_of
-from trainwright.controller.local.apiserver.schema.errors import (
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedRule
+from trainwright.controller.local.types.errors import (
     FORBIDDEN,
     INVALID,
     REQUIRED,
+    DocumentError,
     duplicate,
     error,
     forbidden,
@@ -24,7 +26,6 @@ from trainwright.controller.local.apiserver.schema.errors import (
     too_long,
     too_many,
 )
-from trainwright.controller.local.apiserver.schema.published.kinds import RecordedRule
 
 NOTHING: tuple[Any, ...] = (None, "", [])
 """Values that count as absent."""

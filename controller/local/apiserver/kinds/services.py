@@ -9,13 +9,12 @@ import hashlib
 from ipaddress import IPv4Address
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
-from trainwright.controller.local.apiserver.schema.errors import invalid, required
+from trainwright.controller.local.types.errors import DocumentError, invalid, required
 
 HEADLESS = "None"
 ADDRESSES = IPv4Address("10.96.0.0")

@@ -4,9 +4,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from trainwright.api.names import NameRule, dns_subdomain
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.api.validation.names import NameRule, dns_subdomain
+from trainwright.controller.local.types.errors import DocumentError
 
 ResetFields: TypeAlias = Mapping[str, tuple[tuple[str, ...], ...]]
 """By subresource ("" is the main endpoint), paths of fields."""

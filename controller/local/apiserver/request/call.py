@@ -15,11 +15,9 @@ from typing import Literal
 import msgspec
 
 from trainwright.api.selectors import LabelMatcher, SelectorError, parse_label_selector
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request.info import ServerRequest, User, WriteQuery, go_integer
-from trainwright.controller.local.apiserver.schema.errors import forbidden, not_supported
 from trainwright.controller.local.apiserver.store import ObjectName, StoredObject
 from trainwright.controller.local.apiserver.views import negotiation
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
@@ -28,6 +26,7 @@ from trainwright.controller.local.apiserver.views.selection import (
     parse_field_selector,
     selectable_fields,
 )
+from trainwright.controller.local.types.errors import DocumentError, forbidden, not_supported
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 _MANAGER_BYTES = 128

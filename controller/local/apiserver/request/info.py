@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.schema.errors import forbidden, not_supported, required
 from trainwright.controller.local.apiserver.schema.metadata import manager_errors
+from trainwright.controller.local.types.errors import DocumentError, forbidden, not_supported, required
 
 JSON = "application/json"
 encode = msgspec.json.Encoder().encode

@@ -10,25 +10,22 @@ Source: `k8s.io/kube-openapi/pkg/validation/validate`.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from trainwright.api.validation.formats import check_of
-from trainwright.api.validation.patterns import PatternError, compiled
-from trainwright.controller.local.apiserver.schema.errors import (
+from trainwright.controller.local.types.errors import (
     INVALID,
     NOT_SUPPORTED,
+    NOWHERE,
     REQUIRED,
     TOO_LONG,
     TOO_MANY,
-    TYPES,
     WRONG_TYPE,
-    Check,
-    Checks,
-    SchemaProblem,
-    run,
+    DocumentError,
+    error,
 )
-from trainwright.controller.local.values import equal, json_text, quoted, shown
+from trainwright.controller.local.types.formats import check_of
+from trainwright.controller.local.types.patterns import PatternError, compiled
+from trainwright.controller.local.values import Step, equal, join, json_text, path_text, quoted, shown
 
 Schema = Mapping[str, Any]
-Compile = Callable[[Schema], Checks]
 Accepts = Callable[[Any], bool]
 
 _NAMES: dict[type, str] = {
@@ -45,6 +42,66 @@ _FORMATS: dict[type, str] = {int: "int64", float: "float64"}
 _LARGEST = {"int32": 2**31, "int64": 2**63}
 _LARGEST_FLOAT32 = 3.4028235677973366e38
 """From here on a double does not round to a finite float."""
+
+
+class SchemaProblem:
+    """One thing that is wrong with a value."""
+
+    __slots__ = ("fixed", "nowhere", "reason", "steps", "text", "value")
+
+    def __init__(
+        self,
+        text: str,
+        value: Any = "",
+        *,
+        reason: str = INVALID,
+        steps: list[Step] | None = None,
+        nowhere: bool = False,
+    ) -> None:
+        self.text = text
+        self.value = value
+        self.reason = reason
+        self.steps: list[Step] = steps or []
+        """The way to the value, backwards."""
+        self.nowhere = nowhere
+        """The server names the field in the text only."""
+        self.fixed = 0
+        """So many of the first steps lie in `anyOf`, `allOf` or `oneOf`: unchanged values are not excused there."""
+
+    @property
+    def name(self) -> str:
+        """The path from where the check started, such as `spec.jobs[0].name`; empty for the start."""
+        return path_text(reversed(self.steps))
+
+    def located(self, base: str = "") -> DocumentError:
+        """The error; `base` is the path of where the check started."""
+        name = self.name
+        if self.nowhere:
+            return error(self.reason, base or NOWHERE, self.value, f"{quoted(name)} {self.text}")
+        return error(self.reason, join(base, name) or NOWHERE, self.value, self.text)
+
+
+Check = Callable[[Any], list[SchemaProblem] | None]
+"""Looks at a value of one type; None or an empty list if nothing is wrong."""
+
+Checks = dict[type, tuple[Check, ...]]
+"""What is checked of a value, by its type."""
+
+TYPES: tuple[type, ...] = (dict, list, str, int, float, bool, type(None))
+"""The types of JSON values."""
+
+
+def run(checks: Checks, value: Any) -> list[SchemaProblem]:
+    """All problems of a value."""
+    found: list[SchemaProblem] = []
+    for check in checks[type(value)]:
+        problems = check(value)
+        if problems:
+            found += problems
+    return found
+
+
+Compile = Callable[[Schema], Checks]
 
 
 def compile_checks(schema: Schema, *, strict: bool = True) -> Checks:

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from trainwright.api.validation import DocumentError, names
-from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
-from trainwright.controller.local.apiserver.schema.errors import (
+from trainwright.api import names
+from trainwright.controller.local.apiserver.schema.checks import SchemaProblem, compile_checks, problems_of
+from trainwright.controller.local.apiserver.schema.metadata import decode_metadata, validate_metadata
+from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, Correlation, compile_rules, is_excused
+from trainwright.controller.local.types.errors import (
     BLOCKING,
-    SchemaProblem,
+    DocumentError,
     duplicate,
     invalid,
     required,
 )
-from trainwright.controller.local.apiserver.schema.metadata import decode_metadata, validate_metadata
-from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, Correlation, compile_rules, is_excused
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.types.model import OF_OBJECTS, Mark, Type, custom_type
 from trainwright.controller.local.values import SCALARS, Step, copied, json_text, path_text

@@ -7,8 +7,8 @@ Source: `k8s.io/apimachinery/pkg/api/validation`, `apiextensions-apiserver/pkg/a
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.api.validation import DocumentError, names
-from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required, too_long
+from trainwright.api import names
+from trainwright.controller.local.types.errors import DocumentError, forbidden, invalid, required, too_long
 from trainwright.controller.local.types.go_json import decode, normalize
 from trainwright.controller.local.types.model import OBJECT_META, builtin
 

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from trainwright.api.validation import DocumentError
-from trainwright.api.validation.cel import EvaluationError, Expression, compiled_with_text
-from trainwright.api.validation.celvalues import bound, compile_conversion
-from trainwright.controller.local.apiserver.schema.errors import (
+from trainwright.controller.local.cel.expression import EvaluationError, Expression, compiled_with_text
+from trainwright.controller.local.cel.schemas import bound, compile_conversion
+from trainwright.controller.local.types.errors import (
     DUPLICATE,
     FORBIDDEN,
     INVALID,
     NOWHERE,
     OMITTED,
     REQUIRED,
+    DocumentError,
     error,
     invalid,
 )

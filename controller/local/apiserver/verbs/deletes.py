@@ -27,9 +27,9 @@ from trainwright.controller.local.apiserver.request.info import (
     whole_number,
     write_options,
 )
-from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported
 from trainwright.controller.local.apiserver.store import Changed, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
+from trainwright.controller.local.types.errors import invalid, not_supported
 from trainwright.controller.local.types.go_json import DocumentDecodeError, decode
 from trainwright.controller.local.types.model import builtin, models_by_kind
 

@@ -16,7 +16,6 @@ from trainwright.controller.local.apiserver.merge.strategic import strategic_mer
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo, list_options, negotiate
 from trainwright.controller.local.apiserver.request.info import ServerResponse, WriteQuery, write_options
-from trainwright.controller.local.apiserver.schema.errors import invalid_unshown
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.verbs import deletes, reads
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
@@ -24,6 +23,7 @@ from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, sh
 from trainwright.controller.local.apiserver.verbs.scale import Scales
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, Transform, track
+from trainwright.controller.local.types.errors import invalid_unshown
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.types.model import builtin
 from trainwright.controller.local.values import copied

@@ -14,7 +14,6 @@ import msgspec
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds import metadata
@@ -28,7 +27,6 @@ from trainwright.controller.local.apiserver.request.info import (
     encode,
     write_options,
 )
-from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
 from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, track
 from trainwright.controller.local.podaccess import (
@@ -40,6 +38,7 @@ from trainwright.controller.local.podaccess import (
     LogSource,
     UnavailableError,
 )
+from trainwright.controller.local.types.errors import DocumentError, forbidden, invalid, not_supported, required
 from trainwright.controller.local.types.go_json import is_time
 from trainwright.controller.runtime import TaskScope
 

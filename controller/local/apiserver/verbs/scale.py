@@ -20,10 +20,10 @@ from trainwright.controller.local.apiserver.merge.patch import json_patch, merge
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo, negotiate
 from trainwright.controller.local.apiserver.request.info import ServerResponse, write_options
-from trainwright.controller.local.apiserver.schema.errors import invalid, invalid_unshown
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, shown
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, track
 from trainwright.controller.local.apiserver.views.reading import selector_text
+from trainwright.controller.local.types.errors import invalid, invalid_unshown
 
 _JSON_PATCH = "application/json-patch+json"
 _PATCHES = (_JSON_PATCH, "application/merge-patch+json", "application/strategic-merge-patch+json")

@@ -8,7 +8,6 @@ admission, the write. A write that meets another one in between begins again wit
 from collections.abc import Awaitable, Callable
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
@@ -18,9 +17,9 @@ from trainwright.controller.local.apiserver.merge.fieldmanager import check_entr
 from trainwright.controller.local.apiserver.merge.managedfields import without_new_times
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery, go_integer
-from trainwright.controller.local.apiserver.schema.errors import invalid
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
+from trainwright.controller.local.types.errors import DocumentError, invalid
 from trainwright.controller.local.values import copied
 
 NAME_TRIES = 8

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.kinds.jobs import JobStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
+from trainwright.controller.local.types.errors import DocumentError
 
 Document = dict[str, Any]
 

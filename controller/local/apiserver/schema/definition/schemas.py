@@ -11,15 +11,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from trainwright.api.validation import DocumentError
-from trainwright.api.validation.celtypes import misfit
-from trainwright.api.validation.patterns import PatternError, compiled
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
 from trainwright.controller.local.apiserver.schema.crd import decode_embedded, embedded_errors, prune
-from trainwright.controller.local.apiserver.schema.errors import NOWHERE, forbidden, invalid, not_supported, required
 from trainwright.controller.local.apiserver.schema.rules import FieldPathError, compile_rules, resolve, uses_old
+from trainwright.controller.local.cel.schemas import misfit
+from trainwright.controller.local.types.errors import (
+    NOWHERE,
+    DocumentError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.types.model import Type, custom_part
+from trainwright.controller.local.types.patterns import PatternError, compiled
 from trainwright.controller.local.values import join
 
 Schema = Mapping[str, Any]

@@ -12,10 +12,12 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.validation import DocumentError, names
-from trainwright.api.validation.formats import check_of
+from trainwright.api import names
 from trainwright.controller.local.apiserver.schema.definition.schemas import schema_errors
-from trainwright.controller.local.apiserver.schema.errors import (
+from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
+from trainwright.controller.local.apiserver.schema.rules import FieldPathError, resolve
+from trainwright.controller.local.types.errors import (
+    DocumentError,
     duplicate,
     forbidden,
     invalid,
@@ -23,8 +25,7 @@ from trainwright.controller.local.apiserver.schema.errors import (
     required,
     too_many,
 )
-from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
-from trainwright.controller.local.apiserver.schema.rules import FieldPathError, resolve
+from trainwright.controller.local.types.formats import check_of
 from trainwright.controller.local.values import quoted
 
 Document = dict[str, Any]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.api.validation.cel import EvaluationError, compiled_with_text
+from trainwright.controller.local.cel.expression import EvaluationError, compiled_with_text
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.api.validation.formats import CHECKS, is_hostname
+from trainwright.controller.local.types.formats import CHECKS, is_hostname
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 
 import pytest
 
-from trainwright.api.validation.cel import compiled_over
-from trainwright.api.validation.celobjects import with_maps
+from trainwright.controller.local.cel.expression import compiled_over, with_maps
 
 
 @pytest.mark.parametrize(

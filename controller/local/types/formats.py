@@ -14,7 +14,7 @@ from email.errors import HeaderParseError
 from email.headerregistry import Address
 from typing import Any
 
-from trainwright.api.validation import names
+from trainwright.api import names
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))", re.ASCII)

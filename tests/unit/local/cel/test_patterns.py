@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from trainwright.api.extras import MissingExtraError, install
-from trainwright.api.validation.patterns import PatternError, compiled
+from trainwright.controller.local.types.patterns import PatternError, compiled
 
 
 @pytest.mark.parametrize(

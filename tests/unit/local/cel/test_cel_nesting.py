@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.api.validation.cel import compiled_with_text
+from trainwright.controller.local.cel.expression import compiled_with_text
 
 
 def nested(levels: int) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+from trainwright.api import names
 from trainwright.api.quantity import Quantity
-from trainwright.api.validation import formats, names
-from trainwright.api.validation.patterns import compiled
+from trainwright.controller.local.types import formats
+from trainwright.controller.local.types.patterns import compiled
 
 Boxed = dict[str, Any]
 """A value of a type of Kubernetes: one key, the name of the type."""

@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of fields, with the texts that the API server writes, and problems that do not know their path yet.
+"""Errors of fields, with the texts that the API server writes.
 
 Source of the texts: `k8s.io/apimachinery/pkg/util/validation/field`.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.values import Step, join, json_text, path_text, quoted, shown
+from trainwright.controller.local.values import json_text, quoted, shown
+
+
+class DocumentError(NamedTuple):
+    """One error, with the fields of an entry of `causes` in a Status."""
+
+    reason: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field or '<root>'}: {self.message}"
+
 
 REQUIRED: Final = "FieldValueRequired"
 DUPLICATE: Final = "FieldValueDuplicate"
@@ -108,60 +119,3 @@ def too_many(field: str, actual: int, limit: int) -> DocumentError:
 def not_found(field: str, value: Any, detail: str = "") -> DocumentError:
     """What the value names is not there."""
     return error(NOT_FOUND, field, value, detail)
-
-
-class SchemaProblem:
-    """One thing that is wrong with a value."""
-
-    __slots__ = ("fixed", "nowhere", "reason", "steps", "text", "value")
-
-    def __init__(
-        self,
-        text: str,
-        value: Any = "",
-        *,
-        reason: str = INVALID,
-        steps: list[Step] | None = None,
-        nowhere: bool = False,
-    ) -> None:
-        self.text = text
-        self.value = value
-        self.reason = reason
-        self.steps: list[Step] = steps or []
-        """The way to the value, backwards."""
-        self.nowhere = nowhere
-        """The server names the field in the text only."""
-        self.fixed = 0
-        """So many of the first steps lie in `anyOf`, `allOf` or `oneOf`: unchanged values are not excused there."""
-
-    @property
-    def name(self) -> str:
-        """The path from where the check started, such as `spec.jobs[0].name`; empty for the start."""
-        return path_text(reversed(self.steps))
-
-    def located(self, base: str = "") -> DocumentError:
-        """The error; `base` is the path of where the check started."""
-        name = self.name
-        if self.nowhere:
-            return error(self.reason, base or NOWHERE, self.value, f"{quoted(name)} {self.text}")
-        return error(self.reason, join(base, name) or NOWHERE, self.value, self.text)
-
-
-Check = Callable[[Any], list[SchemaProblem] | None]
-"""Looks at a value of one type; None or an empty list if nothing is wrong."""
-
-Checks = dict[type, tuple[Check, ...]]
-"""What is checked of a value, by its type."""
-
-TYPES: tuple[type, ...] = (dict, list, str, int, float, bool, type(None))
-"""The types of JSON values."""
-
-
-def run(checks: Checks, value: Any) -> list[SchemaProblem]:
-    """All problems of a value."""
-    found: list[SchemaProblem] = []
-    for check in checks[type(value)]:
-        problems = check(value)
-        if problems:
-            found += problems
-    return found

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluates CEL rules without an API server: the language with its common extensions and Kubernetes' own functions.
+
+Values have no static types here, so a rule that names an unknown field compiles, and fails when it is evaluated. The
+texts of failures are those of the API server, as far as the evaluator tells them apart.
+
+Objects in expressions of MutatingAdmissionPolicies, such as `Object.spec{replicas: 1}`, are maps here: the evaluator
+knows no such types. Source: https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from trainwright.api.extras import load
+from trainwright.controller.local.cel.functions import declarations
+from trainwright.controller.local.cel.nesting import TOKEN, compile_in_parts
+
+_ENVIRONMENT = """
+name: kubernetes
+extensions:
+- name: strings
+  version: 2
+- name: optional
+- name: sets
+- name: lists
+- name: two-var-comprehensions
+"""
+_TOO_DEEP = re.compile(r"recursion limit exceeded|max recursion depth")
+"""What the compiler says of a rule that is nested too deep."""
+_OF_RULES = ("self", "oldSelf", "newValue", "oldValue", "hasOld")
+_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r'Key not found in map : "?(.*?)"?$', re.DOTALL), r"no such key: \1"),
+    (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
+    (re.compile(r"divide by zero"), "division by zero"),
+    (re.compile(r"No matching overloads found.*", re.DOTALL), "no such overload"),
+    (
+        re.compile(r"Iteration budget exceeded"),
+        "more than 10,000 iterations, which are not evaluated here (give the lists maxItems),",
+    ),
+    (re.compile(r"Applying SELECT to non-message type"), "no such overload"),
+    (
+        re.compile(r"invalid regular expression: missing (.): (.*)", re.DOTALL),
+        r"error parsing regexp: missing closing \1: `\2`",
+    ),
+)
+
+
+class EvaluationError(ValueError):
+    """A rule could not be evaluated; the text is what the API server says, or near to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """A compiled rule."""
+
+    compiled: Any
+    serialized: bytes
+    """The rule as a message `google.protobuf.Any` that holds a `cel.expr.CheckedExpr`."""
+    result_type: Any
+
+    @property
+    def result(self) -> str:
+        """The type of what it gives: `bool`, `string`, … or `dyn`."""
+        return str(self.result_type.name()).lower()
+
+    def run(self, variables: dict[str, Any]) -> Any:
+        """Evaluate it.
+
+        Raises:
+            EvaluationError: a key is missing, a value has an unexpected type, a number is too large, a loop too long ….
+        """
+        try:
+            answer = self.compiled.eval(data=variables)
+            if answer.type().name() == "ERROR":
+                raise EvaluationError(_in_words_of_go(_bare(str(answer.value()))))
+            return answer.plain_value()
+        except RuntimeError as error:
+            raise EvaluationError(_in_words_of_go(_bare(str(error)))) from error
+        except TypeError as error:
+            raise EvaluationError("the result is not a value") from error  # such as an optional
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
+
+
+def _in_words_of_go(text: str) -> str:
+    for pattern, words in _TEXTS:
+        if pattern.match(text):
+            return pattern.sub(words, text)
+    return text
+
+
+@cache
+def compiled(rule: str) -> Expression:
+    """Compile a rule over `self` and `oldSelf`. Raises `ValueError` with the first line of the compiler."""
+    try:
+        return compiled_with_text(rule)
+    except ValueError as error:
+        first = str(error).splitlines()[0].removeprefix("ERROR: ")
+        raise ValueError(first.removeprefix("<input>:")) from error
+
+
+@cache
+def compiled_with_text(rule: str) -> Expression:
+    """Compile a rule. Raises `ValueError` with all lines of the compiler: each error with its place in the rule."""
+    return compiled_over(rule, _OF_RULES)
+
+
+@cache
+def compiled_over(expression: str, variables: tuple[str, ...]) -> Expression:
+    """Compile an expression over variables of any type, such as those of admission. Raises as `compiled_with_text`."""
+    try:
+        compiled = _environment(variables).compile(expression)
+    except RuntimeError as error:
+        text = _bare(str(error))
+        deep = compile_in_parts(expression, variables, _compiler(variables)) if _TOO_DEEP.search(text) else None
+        if deep is None:
+            raise ValueError(text) from error
+        try:
+            return Expression(_environment(variables).deserialize(deep[0]), *deep)
+        except RuntimeError:
+            raise ValueError(text) from error
+    return Expression(compiled, bytes(compiled.serialize()), compiled.return_type())
+
+
+def _compiler(variables: tuple[str, ...]) -> Callable[[str, dict[str, Any]], Any]:
+    def compile_part(part: str, known: dict[str, Any]) -> Any:
+        try:
+            return _made(variables, known).compile(part)
+        except RuntimeError as error:
+            raise ValueError(_bare(str(error))) from error
+
+    return compile_part
+
+
+def typed_expression(expression: str, variables: Mapping[str, Any], messages: Any) -> Expression:
+    """Compile an expression over variables of known types. It can be looked at, not evaluated.
+
+    Args:
+        expression: a rule.
+        variables: types of CEL by name.
+        messages: a pool of descriptors, in which the types find the fields of objects.
+
+    Raises:
+        ValueError: as `compiled_with_text`.
+    """
+    try:
+        compiled = _made((), variables, messages=messages, typed=True).compile(expression)
+    except RuntimeError as error:
+        if _TOO_DEEP.search(str(error)):
+            return compiled_with_text(expression)
+        raise ValueError(_bare(str(error))) from error
+    return Expression(compiled, bytes(compiled.serialize()), compiled.return_type())
+
+
+@cache
+def _environment(names: tuple[str, ...]) -> Any:
+    return _made(names, {})
+
+
+def _made(
+    names: tuple[str, ...],
+    others: Mapping[str, Any],
+    *,
+    messages: Any = None,
+    typed: bool = False,
+) -> Any:
+    cel = load("cel_expr_python.cel")
+    variables = {name: others.get(name) or cel.Type.DYN for name in (*names, *others)}
+    functions = _functions(typed=typed)
+    return cel.NewEnv(messages, config=_config(), variables=variables, extensions=[functions])
+
+
+@cache
+def _config() -> Any:
+    return load("cel_expr_python.cel").NewEnvConfigFromYaml(_ENVIRONMENT)
+
+
+@cache
+def _functions(*, typed: bool) -> Any:
+    cel = load("cel_expr_python.cel")
+    overloads: dict[str, list[Any]] = {}
+    for name, identity, result, parameters, is_method, call in declarations(cel.Type, typed=typed):
+        overloads.setdefault(name, []).append(cel.Overload(identity, result, parameters, is_method, impl=call))
+    return cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*|`[^`\n]*`")
+
+
+def with_maps(expression: str) -> str:
+    """The expression with a map in place of each object."""
+    found = list(TOKEN.finditer(expression))
+    tokens = [one["token"] for one in found]
+    made: list[str] = []
+    copied, open_objects = 0, [False]
+    """Whether what each bracket around the present token opened is an object."""
+    for index, token in enumerate(tokens):
+        if token in ("(", "[", "{"):
+            start = _type_before(tokens, index) if token == "{" else None  # noqa: S105 - a bracket
+            if start is not None:
+                made.append(expression[copied : found[start].start("token")])
+                copied = found[index].start("token")
+            open_objects.append(start is not None)
+        elif token in (")", "]", "}") and len(open_objects) > 1:
+            open_objects.pop()
+        elif open_objects[-1] and _is_key(tokens, index):
+            name = token.strip("`")
+            made += [expression[copied : found[index].start("token")], f'"{name}"']
+            copied = found[index].end("token")
+    return "".join([*made, expression[copied:]])
+
+
+def _type_before(tokens: list[str], brace: int) -> int | None:
+    """Where the name of a type begins that a brace follows; None if it is the brace of a map."""
+    start = brace - 1
+    while start >= 2 and tokens[start - 1] == "." and _NAME.fullmatch(tokens[start]):
+        start -= 2
+    if start < 0 or tokens[start] not in ("Object", "JSONPatch") or tokens[start - 1 : start] == ["."]:
+        return None
+    return start
+
+
+def _is_key(tokens: list[str], index: int) -> bool:
+    before = tokens[index - 1] if tokens[index - 1] != "?" else tokens[index - 2]
+    return tokens[index + 1 : index + 2] == [":"] and before in ("{", ",") and bool(_NAME.fullmatch(tokens[index]))
