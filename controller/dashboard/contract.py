@@ -54,9 +54,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.views.explanation import ExplanationView, ReferenceView
-from trainwright.plugins.contract import Override
+from trainwright.plugins.contract import JobState, Override
 
 VERSION = 1
 """Of the contract. Fields are added without a new version, and never change their meaning."""
@@ -166,7 +165,7 @@ class JobRow(PageAnswer):
     """Differs if a job was deleted and created again under its name."""
     version: str
     """Opaque. Changes with every change of the row."""
-    state: Word
+    state: JobState
     reason: str
     """Reason of the condition that the state comes from; empty if it comes from none."""
     message: str

@@ -16,7 +16,8 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
-from trainwright.controller.trainer.job.state import State, entered, state_of
+from trainwright.controller.trainer.job.state import entered, state_of
+from trainwright.plugins.contract import JobState
 
 AT_ONCE = 4
 LATE = timedelta(minutes=1)
@@ -63,7 +64,7 @@ class Ended:
             try:
                 record: Document = await self._client.get(ConfigMap.RESOURCE, name_of_record(job.name), job.namespace)
             except NotFound:
-                ended = entered(job, State.FAILED)
+                ended = entered(job, JobState.FAILED)
                 if ended is None or self._now() - ended > LATE:
                     self._told[uid_of(job)] = ""
             except Forbidden:
@@ -98,4 +99,4 @@ def end_of(job: Document) -> Document | None:
 
 
 def _has_failed(job: TrainJob) -> bool:
-    return state_of(job).state is State.FAILED
+    return state_of(job).state is JobState.FAILED

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from trainwright.api.times import format_time, wall_clock
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why import Explanation
-from trainwright.plugins.contract import Cause, Explains
+from trainwright.plugins.contract import Cause, Explains, JobState
 from trainwright.plugins.registry import Registry
 
 
@@ -37,7 +36,7 @@ class CauseView(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ExplanationView(msgspec.Struct, kw_only=True, rename="camel"):
-    outcome: Word
+    outcome: JobState
     cause: CauseView
     others: list[CauseView]
     """Further causes, the worst first."""

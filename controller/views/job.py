@@ -15,8 +15,9 @@ from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED, KIND_CLUSTER_TRAINING_RUNTIME
 from trainwright.api.trainer.v1alpha1.history import Point, Ring, numbers_of
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, State, Word, entered, is_ours, shown
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, entered, is_ours, state_of
 from trainwright.controller.trainer.job.status import is_at_end, loading_of, percentage_of, remaining_seconds_of
+from trainwright.plugins.contract import JobState
 
 SLOPE = timedelta(minutes=10)
 """The slope of the percentage is that of so long a time."""
@@ -27,20 +28,20 @@ LATE_SECONDS = 10.0
 COUNTERS = ("current_step", "total_steps", "current_epoch", "total_epochs")
 """Metrics that say how far the training is. They are no curves."""
 ORDER = (
-    Word.RUNNING,
-    Word.STALLED,
-    Word.RESTARTING,
-    Word.WAITING,
-    Word.STUCK,
-    Word.BLOCKED,
-    Word.PENDING,
-    Word.SUSPENDED,
-    Word.DELETING,
-    Word.FAILED,
-    Word.COMPLETE,
+    JobState.RUNNING,
+    JobState.STALLED,
+    JobState.RESTARTING,
+    JobState.WAITING,
+    JobState.STUCK,
+    JobState.BLOCKED,
+    JobState.PENDING,
+    JobState.SUSPENDED,
+    JobState.DELETING,
+    JobState.FAILED,
+    JobState.COMPLETE,
 )
 """How lists are sorted."""
-_TRAINING = frozenset({Word.RUNNING, Word.STALLED})
+_TRAINING = frozenset({JobState.RUNNING, JobState.STALLED})
 """Of these there is a time to go."""
 
 
@@ -157,7 +158,7 @@ class JobView:
     name: str
     uid: str
     version: str
-    state: Word
+    state: JobState
     reason: str
     """Of the condition that the state comes from; empty if it comes from none."""
     message: str
@@ -229,16 +230,16 @@ def view_of(
     job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = ""
 ) -> JobView:
     """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `views.ended`."""
-    found = shown(job)
+    found = state_of(job)
     # What initializers fetch, unless something is wrong, which says more.
-    loading = loading_of(job) if found.word in (Word.PENDING, Word.RUNNING) else ""
+    loading = loading_of(job) if found.state in (JobState.PENDING, JobState.RUNNING) else ""
     status = job.status_or_empty.trainer_status_or_empty
     reported = moment(status.last_updated_time)
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
     spec = job.spec_or_empty
     conditions = job.status_or_empty.conditions
     # A job that is over stands still in no other way.
-    open_ones = () if found.word.is_over else conditions
+    open_ones = () if found.state.is_over else conditions
     stalled = find_true(open_ones, CONDITION_STALLED)
     waiting = next(filter(None, (find_true(open_ones, condition) for condition in EXPLAINING)), None)
     return JobView(
@@ -246,14 +247,14 @@ def view_of(
         name=job.name,
         uid=uid_of(job),
         version=resource_version_of(job),
-        state=found.word,
+        state=found.state,
         reason=found.reason,
-        message=one_line((found.word is Word.FAILED and failure) or loading or found.message),
+        message=one_line((found.state is JobState.FAILED and failure) or loading or found.message),
         created=moment(job.metadata_or_empty.creation_timestamp),
-        ended=entered(job, State(found.word)) if found.word.is_over else None,
+        ended=entered(job, found.state) if found.state.is_over else None,
         deleting=deletion_timestamp_of(job) is not None,
         percentage=percentage_of(job),
-        remaining=_remaining(job, history, age) if found.word in _TRAINING else None,
+        remaining=_remaining(job, history, age) if found.state in _TRAINING else None,
         reported=reported,
         age=age,
         metrics=metrics_of(job),

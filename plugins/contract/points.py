@@ -34,18 +34,32 @@ class JobState(StrEnum):
 
     COMPLETE = "Complete"
     FAILED = "Failed"
+    DELETING = "Deleting"
     BLOCKED = "Blocked"
     """The manager cannot build or apply its objects; the condition `Blocked` says why."""
     SUSPENDED = "Suspended"
+    STUCK = "Stuck"
+    """It does not train until a user or an administrator acts. This one and the next two need the gate `Explain`."""
+    RESTARTING = "Restarting"
+    """A container of it, or all of its pods, failed and start again."""
+    WAITING = "Waiting"
+    """It waits for something that can pass by itself."""
+    STALLED = "Stalled"
+    """Its pods run, and at least one of them seems to hang."""
     RUNNING = "Running"
-    """At least one of its pods is active, ready, succeeded or failed."""
+    """All pods of a step are ready or have ended, or the training has reported since the job was started."""
     PENDING = "Pending"
-    """It has had no pod since it was created or resumed."""
+    """Its pods are not ready yet."""
 
     @property
     def is_over(self) -> bool:
         """Whether a job in this state has ended."""
         return self in {JobState.COMPLETE, JobState.FAILED}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether pods of a job in this state may run: it has not ended, and is neither blocked nor suspended."""
+        return self not in {JobState.COMPLETE, JobState.FAILED, JobState.BLOCKED, JobState.SUSPENDED}
 
 
 @runtime_checkable

@@ -151,12 +151,14 @@ def train_job(spec: str = "", *, metadata: dict[str, Any] | None = None, **field
 def in_state(job: TrainJob, state: JobState, *, reason: str = "Because") -> TrainJob:
     """A copy of the job whose status shows the state."""
     conditions: list[dict[str, Any]] = []
-    if state not in {JobState.RUNNING, JobState.PENDING}:
+    if state not in {JobState.RUNNING, JobState.PENDING, JobState.DELETING}:
         told = {"type": state, "status": "True", "reason": reason, "message": "so", "lastTransitionTime": _MOMENT}
         conditions.append(told)
     pods = {"active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
     jobs = [{"name": "node", **pods}] if state is JobState.RUNNING else []
     changed = job.deepcopy()
+    if state is JobState.DELETING:
+        changed.metadata = msgspec.structs.replace(changed.metadata_or_empty, deletion_timestamp=_MOMENT)
     changed.status = msgspec.convert({"conditions": conditions, "jobsStatus": jobs}, TrainJobStatus)
     return changed
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.e2e.conftest import Trainer
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why import Explanation, Reader
 from trainwright.controller.views.explanation import explaining_plugins
+from trainwright.plugins.contract import JobState
 from trainwright.plugins.testing import replicated_job, runtime_document
 
 ON_THEIR_WAY = {"Starting", "Running", "StepWaits", "Complete"}
@@ -35,7 +35,7 @@ async def followed(trainer: Trainer, job: str) -> list[Explanation]:
         reader = Reader(Client(transport), explaining_plugins())
         told: list[Explanation] = []
         async with asyncio.timeout(120):
-            while not told or told[-1].outcome is not Word.COMPLETE:
+            while not told or told[-1].outcome is not JobState.COMPLETE:
                 told.append(await reader.explain(trainer.namespace, job))
         return told
     finally:

@@ -33,9 +33,9 @@ from trainwright.controller.simulation.plan import CHAOS_SECONDS, ScenarioPlan, 
 from trainwright.controller.simulation.rules import Violation, WorldRule
 from trainwright.controller.simulation.simulate import Action, Outcome, simulate
 from trainwright.controller.simulation.world import World
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why.job.judgement import Explanation, explain
 from trainwright.controller.trainer.why.reader import GivenObjects
+from trainwright.plugins.contract import JobState
 
 PLACES = 4
 """Jobs that fit at the same time."""
@@ -384,7 +384,7 @@ class QueueIsServed(WorldRule):
         if not (is_held or stored["spec"].get("suspend")):
             return
         found = self._explained(stored, workload)
-        if found.outcome is Word.BLOCKED:
+        if found.outcome is JobState.BLOCKED:
             return  # users have seen to that
         text = f"{workload.name} is {found.outcome}: {found.cause.reason}: {found.cause.message}"
         if found.exit_code == 1 and workload.is_active and found.cause.reason in _OF_QUEUES:

@@ -20,10 +20,11 @@ from trainwright.api.objects import Document, annotations_of, uid_of
 from trainwright.api.times import Now, moment, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
+from trainwright.api.trainer.v1alpha1.standing import had_pods
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.job.pods import attempt_of, is_of_initializer
 from trainwright.controller.trainer.job.stall import DEFAULT_SECONDS, StallClock, ended_ranks, stall_of, standing
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, State, state_of
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, state_of
 from trainwright.plugins.contract.picture import holds
 
 _RETRY_SECONDS = 0.1
@@ -87,7 +88,7 @@ class Stalls:
         tick = self.monotonic()
         if self._clock is None:
             self._clock = StallClock.begin(tick)
-        is_running = state_of(job).state is State.RUNNING
+        is_running = state_of(job).state.is_active and had_pods(job)
         attempt = max(map(attempt_of, found), default=None)
         self._clock.see(job, tick, running=is_running and any(map(_trains, found)), attempt=attempt)
         if not is_running:

@@ -35,10 +35,10 @@ from trainwright.controller.runtime import (
     TaskScope,
 )
 from trainwright.controller.trainer.job.pods import attempts_begun
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.views import text
 from trainwright.controller.views.ended import Ended
 from trainwright.controller.views.job import History, JobView, JobViews, as_json, observe, sorted_views, view_of
+from trainwright.plugins.contract import JobState
 
 REDRAW_SECONDS = 0.25
 """Shortest time between two drawings."""
@@ -154,7 +154,7 @@ class Following:
         if not self._name:
             return 0
         views = self._views(self._now())
-        return 1 if not views or views[0].state is Word.FAILED else 0
+        return 1 if not views or views[0].state is JobState.FAILED else 0
 
     def _views(self, now: datetime) -> list[JobView]:
         return sorted_views(

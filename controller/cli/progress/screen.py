@@ -14,19 +14,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.views import text
 from trainwright.controller.views.job import JobView, JobViews
+from trainwright.plugins.contract import JobState
 
 _STYLES = {
-    Word.RUNNING: "green",
-    Word.FAILED: "red",
-    Word.BLOCKED: "red",
-    Word.STUCK: "red",
-    Word.STALLED: "yellow",
-    Word.RESTARTING: "yellow",
-    Word.WAITING: "yellow",
-    Word.PENDING: "yellow",
+    JobState.RUNNING: "green",
+    JobState.FAILED: "red",
+    JobState.BLOCKED: "red",
+    JobState.STUCK: "red",
+    JobState.STALLED: "yellow",
+    JobState.RESTARTING: "yellow",
+    JobState.WAITING: "yellow",
+    JobState.PENDING: "yellow",
 }
 _AROUND = 4
 """Lines beside those of the jobs: head, two notes, prompt."""

@@ -100,4 +100,4 @@ async def _delete(manager: Manager, resource: Resource, key: Key, obj: AnyObject
 
 
 def _has_ended(event: Event[AnyObject]) -> bool:
-    return isinstance(event.new, TrainJob) and is_ours(event.new) and state_of(event.new).is_over
+    return isinstance(event.new, TrainJob) and is_ours(event.new) and state_of(event.new).state.is_over

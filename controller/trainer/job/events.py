@@ -25,7 +25,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED
 from trainwright.controller.runtime import EventCollector, EventRecorder, Group, LabelledCounter, Manager, TaskScope
 from trainwright.controller.trainer.job.obstacles import Defects, During, Obstacle
-from trainwright.controller.trainer.job.state import State, Transition
+from trainwright.controller.trainer.job.state import Transition
 from trainwright.plugins.contract import FollowsTransitions, JobState, Reference
 from trainwright.plugins.registry import Loaded
 
@@ -72,7 +72,7 @@ class JobEvents:
         before, after = transition.before, transition.after
         if before is None or after is None or before.state is after.state or not self._leads():
             return
-        if before.state is State.BLOCKED:
+        if before.state is JobState.BLOCKED:
             log.info("%s: no longer blocked, now %s", transition.key, after.state)
 
     def blocked(self, job: TrainJob, obstacle: Obstacle) -> None:

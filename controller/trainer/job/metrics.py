@@ -20,7 +20,8 @@ from prometheus_client.registry import Collector
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
 from trainwright.controller.runtime import OVERFLOW
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
-from trainwright.controller.trainer.job.state import Standing, State, Transition
+from trainwright.controller.trainer.job.state import StateReason, Transition
+from trainwright.plugins.contract import JobState
 
 LABELS = ("runtime_kind", "runtime")
 NAMES = 50
@@ -30,7 +31,7 @@ POD_BUCKETS = (1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120, 300, 600, 1800, 3600, 7
 
 
 class _Series(NamedTuple):
-    state: State
+    state: JobState
     runtime_kind: str
     runtime: str
     reason: str
@@ -97,8 +98,8 @@ class JobMetrics(LeadersCollector):
             return "", ""
         return kind.RESOURCE.kind, self._named("runtime", key.name) if kind is ClusterTrainingRuntime else ""
 
-    def _series(self, standing: Standing, labels: tuple[str, str]) -> _Series:
-        return _Series(standing.state, *labels, self._named("reason", standing.reason))
+    def _series(self, found: StateReason, labels: tuple[str, str]) -> _Series:
+        return _Series(found.state, *labels, self._named("reason", found.reason))
 
     def _named(self, label: str, value: str) -> str:
         """The value, or the shared one once there are too many. The answer for a value never changes."""

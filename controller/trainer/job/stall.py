@@ -23,7 +23,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER, NODE
 from trainwright.api.trainer.v1alpha1.progress import Problem, declared
 from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, has_several_processes
-from trainwright.controller.trainer.job.state import State, state_of
+from trainwright.controller.trainer.job.state import state_of
 from trainwright.plugins.contract.picture import index_of
 
 SHORTEST_SECONDS = 120.0
@@ -122,7 +122,7 @@ def is_running(job: TrainJob) -> bool:
     """Whether pods that train are ready, so that reports can be expected. Initializers may load data for hours."""
     counts = job.status_or_empty.jobs_status or ()
     ready = any(one.ready for one in counts if one.name not in INITIALIZERS)
-    return ready and state_of(job).state is State.RUNNING
+    return ready and state_of(job).state.is_active
 
 
 def stall_of(

@@ -41,10 +41,10 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import Snapshots
-from trainwright.controller.trainer.job.state import State, is_ours, state_of
+from trainwright.controller.trainer.job.state import is_ours, state_of
 from trainwright.controller.trainer.progress.metrics import ReadResult
 from trainwright.controller.trainer.progress.report import ProgressReport, ReportRefused, ReportSource, checked
-from trainwright.plugins.contract import FactUnavailable, PipelineError, PodRef
+from trainwright.plugins.contract import FactUnavailable, JobState, PipelineError, PodRef
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.progress import ReadError
 from trainwright.progress import read as parse_document
@@ -324,11 +324,11 @@ def phase_of(job: TrainJob) -> Phase:
     asks = annotations_of(job).get(ANNOTATION_PROGRESS, PROGRESS_FILE) == PROGRESS_FILE
     if not is_ours(job) or deletion_timestamp_of(job) is not None or not asks:
         return Phase.NOTHING
-    standing = state_of(job)
-    if standing.is_over:
+    state = state_of(job).state
+    if state.is_over:
         return Phase.LAST
     ready = any(one.ready > 0 for one in job.status_or_empty.jobs_status or ())
-    return Phase.FILE if ready and standing.state is not State.SUSPENDED else Phase.NOTHING
+    return Phase.FILE if ready and state is not JobState.SUSPENDED else Phase.NOTHING
 
 
 @dataclass(slots=True)

@@ -44,12 +44,12 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import POD, calm_in, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, Word, is_ours, state_of
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, is_ours, state_of
 from trainwright.controller.trainer.job.status import new_condition
 from trainwright.controller.trainer.why import kinds
-from trainwright.controller.trainer.why.job.judgement import Explanation, word_of
+from trainwright.controller.trainer.why.job.judgement import Explanation, state_from
 from trainwright.controller.trainer.why.reader import Reader
-from trainwright.plugins.contract import Cause, Explains, Severity
+from trainwright.plugins.contract import Cause, Explains, JobState, Severity
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
 
 log = logging.getLogger(__name__)
@@ -273,7 +273,7 @@ class WaitingConditions:
 
         Not those that have failed again and again, and run for a moment.
         """
-        if state_of(job).is_over:
+        if state_of(job).state.is_over:
             return True
         jobset = self._cache.get(self._jobsets, job.name, job.namespace)
         if not isinstance(jobset, JobSet) or not is_controlled_by(jobset, job):
@@ -289,11 +289,11 @@ class WaitingConditions:
 
 
 def condition_of(cause: Cause | None) -> Condition | None:
-    """The condition for the cause, whose type is the word for the job.
+    """The condition for the cause, whose type is the state of the job.
 
     Its reason is one that the API server takes: a refusal would keep all other changes of the status unwritten, too.
     """
-    kind = word_of(cause) if cause is not None else None
+    kind = state_from(cause) if cause is not None else None
     if cause is None or kind is None:
         return None
     return new_condition(kind, "True", _UNFIT.sub("", cause.reason)[:_REASON_LIMIT] or kind, cause.message)
@@ -302,7 +302,7 @@ def condition_of(cause: Cause | None) -> Condition | None:
 def told(job: TrainJob, explanation: Explanation) -> Cause | None:
     """The cause to show: one that keeps the job from training and that no other condition shows."""
     first = explanation.cause
-    if first.severity not in (Severity.STUCK, Severity.TEMPORARY) or explanation.outcome is Word.STALLED:
+    if first.severity not in (Severity.STUCK, Severity.TEMPORARY) or explanation.outcome is JobState.STALLED:
         return None
     blocked = is_true(job.status_or_empty.conditions, CONDITION_BLOCKED)
     return None if blocked else first

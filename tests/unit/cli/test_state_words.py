@@ -20,15 +20,16 @@ from trainwright.controller.cli.local import managing
 from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
 from trainwright.controller.trainer.job.findings import Finding, with_finding
-from trainwright.controller.trainer.job.state import EXPLAINING, Word, shown
+from trainwright.controller.trainer.job.state import EXPLAINING, state_of
 from trainwright.controller.trainer.job.status import in_order
 from trainwright.controller.trainer.why.waiting import condition_of, told
 from trainwright.controller.views import text
 from trainwright.controller.views.explanation import as_json as explained_json
 from trainwright.controller.views.job import History, as_json, sorted_views, view_of
+from trainwright.plugins.contract import JobState
 
 GPU = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
-WITHOUT_CONDITION = {Word.RUNNING, Word.PENDING, Word.DELETING}
+WITHOUT_CONDITION = {JobState.RUNNING, JobState.PENDING, JobState.DELETING}
 """kubectl's column shows conditions only."""
 CRASHED = {"exitCode": 1, "reason": "Error", "finishedAt": at(60), "startedAt": at(90)}
 
@@ -163,27 +164,27 @@ def is_being_deleted(world: World) -> None:
     world.job["metadata"] |= {"deletionTimestamp": at(5), "finalizers": ["foregroundDeletion"]}
 
 
-SITUATIONS: dict[Callable[[World], None], Word] = {
-    runs: Word.RUNNING,
-    starts: Word.PENDING,
-    loops: Word.RESTARTING,
-    runs_between_two_crashes: Word.RESTARTING,
-    runs_again_for_long: Word.RUNNING,
-    is_killed_for_memory_again_and_again: Word.RESTARTING,
-    fails_once: Word.RESTARTING,
-    begins_attempt_2: Word.RESTARTING,
-    wants_more_gpus_than_there_are: Word.STUCK,
-    waits_for_gpus_in_use: Word.WAITING,
-    misses_its_image: Word.STUCK,
-    is_suspended: Word.SUSPENDED,
-    waits_in_a_queue: Word.SUSPENDED,
-    cannot_be_built: Word.BLOCKED,
-    cannot_be_built_and_is_suspended: Word.BLOCKED,
-    has_lost_a_rank: Word.STALLED,
-    has_fallen_silent: Word.STALLED,
-    has_failed: Word.FAILED,
-    is_complete: Word.COMPLETE,
-    is_being_deleted: Word.DELETING,
+SITUATIONS: dict[Callable[[World], None], JobState] = {
+    runs: JobState.RUNNING,
+    starts: JobState.PENDING,
+    loops: JobState.RESTARTING,
+    runs_between_two_crashes: JobState.RESTARTING,
+    runs_again_for_long: JobState.RUNNING,
+    is_killed_for_memory_again_and_again: JobState.RESTARTING,
+    fails_once: JobState.RESTARTING,
+    begins_attempt_2: JobState.RESTARTING,
+    wants_more_gpus_than_there_are: JobState.STUCK,
+    waits_for_gpus_in_use: JobState.WAITING,
+    misses_its_image: JobState.STUCK,
+    is_suspended: JobState.SUSPENDED,
+    waits_in_a_queue: JobState.SUSPENDED,
+    cannot_be_built: JobState.BLOCKED,
+    cannot_be_built_and_is_suspended: JobState.BLOCKED,
+    has_lost_a_rank: JobState.STALLED,
+    has_fallen_silent: JobState.STALLED,
+    has_failed: JobState.FAILED,
+    is_complete: JobState.COMPLETE,
+    is_being_deleted: JobState.DELETING,
 }
 
 
@@ -257,7 +258,7 @@ def test_count_and_cause_are_said_with_the_word(situation: Callable[[World], Non
     view, row = view_of(job, History(), NOW), row_of(job, History(), NOW)
     for shown_text in (
         world.explained().cause.message,
-        shown(job).message,
+        state_of(job).message,
         row.message,
         dict(text.details(view, NOW))["why"],
         text.table([view], namespaces=False)[1],
@@ -292,8 +293,8 @@ def test_lists_begin_with_what_trains_and_end_with_what_has_ended() -> None:
         situation(world)
         views.append(view_of(managed(world), History(), NOW))
     order = list(dict.fromkeys(view.state for view in sorted_views(views)))
-    assert (order[0], order[-2:]) == (Word.RUNNING, [Word.FAILED, Word.COMPLETE])
-    assert set(order) == set(Word)
+    assert (order[0], order[-2:]) == (JobState.RUNNING, [JobState.FAILED, JobState.COMPLETE])
+    assert set(order) == set(JobState)
 
 
 def conditions_named(*kinds: str) -> list[Condition]:
@@ -312,6 +313,6 @@ def test_a_report_of_the_pods_before_does_not_make_a_resumed_job_run() -> None:
     world = World()
     starts(world)
     world.job["status"]["trainerStatus"] = {"progressPercentage": 40, "lastUpdatedTime": at(700)}
-    assert shown(msgspec.convert(world.job, TrainJob)).word is Word.RUNNING
+    assert state_of(msgspec.convert(world.job, TrainJob)).state is JobState.RUNNING
     world.job["status"]["conditions"] = [condition("Suspended", "Resumed", status="False", ago=60)]
-    assert shown(msgspec.convert(world.job, TrainJob)).word is Word.PENDING
+    assert state_of(msgspec.convert(world.job, TrainJob)).state is JobState.PENDING

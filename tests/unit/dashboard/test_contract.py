@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from trainwright.controller.dashboard import contract
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.views.comparison import JobComparison
+from trainwright.plugins.contract import JobState
 
 SAMPLES = Path(__file__).parent / "samples"
 KINDS: dict[str, type[contract.PageAnswer | JobComparison]] = {
@@ -66,12 +66,12 @@ def test_the_streams_hold_events_of_the_contract(name: str) -> None:
 
 
 def test_the_states_are_those_of_every_view_of_a_job() -> None:
-    assert get_type_hints(contract.JobRow)["state"] is Word
+    assert get_type_hints(contract.JobRow)["state"] is JobState
 
 
 def test_the_samples_show_every_state() -> None:
     rows = msgspec.json.decode((SAMPLES / "jobs.json").read_bytes(), type=contract.JobList).jobs
 
-    assert {row.state for row in rows} == set(Word) - {Word.STUCK, Word.RESTARTING, Word.PENDING}
+    assert {row.state for row in rows} == set(JobState) - {JobState.STUCK, JobState.RESTARTING, JobState.PENDING}
     assert any(row.stalled for row in rows)
     assert any(row.waiting for row in rows)

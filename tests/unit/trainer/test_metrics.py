@@ -43,6 +43,7 @@ class World:
         *conditions: dict[str, Any],
         at: float,
         pods: bool = False,
+        ready: int = 1,
         runtime: str = "torch",
         name: str = "a",
         **more: Any,
@@ -54,7 +55,7 @@ class World:
             uid=name,
             created=BEGIN,
             conditions=conditions,
-            jobs=[builders.counts(active=1)] if pods else [],
+            jobs=[builders.counts(active=1, ready=ready)] if pods else [],
             runtimeRef={"name": runtime, **more},
         )
         self.records.handle(Event(EventType.MODIFIED, Key("n", name), None, job))
@@ -97,13 +98,15 @@ def test_a_job_is_in_one_state_at_a_time_and_drops_out_when_it_is_deleted(world:
     world.shows(condition("Blocked", reason="RuntimeMissing"), at=6)
     assert world.jobs() == {("Blocked", "RuntimeMissing"): 1}
     world.shows(at=10)
-    world.shows(at=12, pods=True)
+    world.shows(at=12, pods=True, ready=0)
+    assert (world.jobs(), world.first_pod()) == ({("Pending", ""): 1}, (1, 12))
+    world.shows(at=13, pods=True)
     assert world.jobs() == {("Running", ""): 1}
     world.shows(condition("Failed", reason="FailedJobs"), at=20, pods=True)
     assert world.jobs() == {("Failed", "FailedJobs"): 1}
-    assert world.spent("Pending") == (2, 6 + 2)
+    assert world.spent("Pending") == (2, 6 + 3)
     assert world.spent("Blocked") == (1, 4)
-    assert world.spent("Running") == (1, 8)
+    assert world.spent("Running") == (1, 7)
     assert world.first_pod() == (1, 12)
     world.gone()
     assert world.jobs() == {}

@@ -11,11 +11,12 @@ from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, JobEvents
 from trainwright.controller.trainer.job.obstacles import Defects
-from trainwright.controller.trainer.job.state import Standing, State, Transition
+from trainwright.controller.trainer.job.state import StateReason, Transition
+from trainwright.plugins.contract import JobState
 from trainwright.plugins.testing import train_job
 
-PENDING, BLOCKED = Standing(State.PENDING), Standing(State.BLOCKED, "ApplyRefused")
-OTHER = Standing(State.BLOCKED, "BuildFailed")
+PENDING, BLOCKED = StateReason(JobState.PENDING), StateReason(JobState.BLOCKED, "ApplyRefused")
+OTHER = StateReason(JobState.BLOCKED, "BuildFailed")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,11 @@ OTHER = Standing(State.BLOCKED, "BuildFailed")
     ],
 )
 async def test_the_log_says_that_a_blocked_job_goes_on(
-    before: Standing | None, after: Standing | None, leads: bool, logged: list[str], caplog: pytest.LogCaptureFixture
+    before: StateReason | None,
+    after: StateReason | None,
+    leads: bool,
+    logged: list[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     manager = Manager(ClusterConfig(server="http://script"), transport=ScriptedTransport(), servers=NO_SERVERS)
     events = JobEvents(manager, Defects(manager.metrics.registry), lambda: leads)

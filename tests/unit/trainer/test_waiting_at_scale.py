@@ -26,10 +26,9 @@ from trainwright.controller.runtime.testing.scripted import status_body as failu
 from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why import Explanation, waiting
 from trainwright.controller.trainer.why.reader import Reader
-from trainwright.plugins.contract import Cause, Severity
+from trainwright.plugins.contract import Cause, JobState, Severity
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 FOREVER = float("inf")
@@ -138,7 +137,7 @@ class World(ScriptedTransport):
         finally:
             self.reading -= 1
         cause = Cause(reason="NoFreeNode", message="m", severity=Severity.TEMPORARY)
-        return Explanation(namespace=namespace, name=name, outcome=Word.WAITING, cause=cause)
+        return Explanation(namespace=namespace, name=name, outcome=JobState.WAITING, cause=cause)
 
 
 @asynccontextmanager

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import msgspec
 
 from trainwright.api.messages import one_line
-from trainwright.api.objects import deletion_timestamp_of, dig
+from trainwright.api.objects import dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.job.state import State, Word, shown, state_of, without_causes
+from trainwright.controller.trainer.job.state import state_of, without_causes
 from trainwright.controller.trainer.why.job import (
     ended,
     jobset,
@@ -21,7 +21,7 @@ from trainwright.controller.trainer.why.job import (
     starting,
     unattended,
 )
-from trainwright.plugins.contract import Cause, Explains, FactUnavailable, Picture, PipelineError, Severity
+from trainwright.plugins.contract import Cause, Explains, FactUnavailable, JobState, Picture, PipelineError, Severity
 from trainwright.plugins.contract.picture import Query, Verb
 from trainwright.plugins.registry import called
 
@@ -59,8 +59,8 @@ _STALLS = frozenset({"NoReport", "RankEnded"})
 class Explanation:
     namespace: str
     name: str
-    outcome: Word
-    """How the job stands: the word of every view."""
+    outcome: JobState
+    """The state of the job."""
     cause: Cause
     others: tuple[Cause, ...] = ()
     """Further causes, the worst first."""
@@ -70,9 +70,9 @@ class Explanation:
     @property
     def exit_code(self) -> int:
         """0: it runs or is complete, 1: it failed or needs an action, 3: it waits."""
-        if self.outcome is Word.COMPLETE or self.cause.reason == "Running":
+        if self.outcome is JobState.COMPLETE or self.cause.reason == "Running":
             return 0
-        return 1 if self.outcome is Word.FAILED or self.cause.severity is Severity.STUCK else 3
+        return 1 if self.outcome is JobState.FAILED or self.cause.severity is Severity.STUCK else 3
 
 
 def explain(picture: Picture, plugins: Sequence[Explains] = ()) -> Explanation:
@@ -151,32 +151,28 @@ def _with_attempt(picture: Picture, found: list[Cause]) -> list[Cause]:
     return [replace(found[0], message=f"{found[0].message}; {attempt}"), *found[1:]]
 
 
-def _outcome(picture: Picture, first: Cause) -> Word:
-    """The word for the job, by the rules of `state.shown`, but from causes where that has conditions made of them."""
+def _outcome(picture: Picture, first: Cause) -> JobState:
+    """The state of the job, by the rules of `state_of`, but from causes where that has conditions made of them."""
     job = msgspec.convert({name: picture.job.get(name) for name in ("metadata", "status")}, TrainJob)
-    state = state_of(job).state
-    if state.is_over:
-        return Word(state.value)
-    if deletion_timestamp_of(job) is not None:
-        return Word.DELETING
-    if state is State.BLOCKED:
-        return Word.BLOCKED
+    state = state_of(without_causes(job)).state
+    if state.is_over or state in {JobState.DELETING, JobState.BLOCKED}:
+        return state
     # A job that no manager has looked at yet may be stuck for another reason.
     is_to_be = dig(picture.job, "spec.suspend") and first.severity is not Severity.STUCK
-    if state is State.SUSPENDED or is_to_be:
-        return Word.SUSPENDED
-    return word_of(first) or (Word.PENDING if first.reason == "Starting" else shown(without_causes(job)).word)
+    if state is JobState.SUSPENDED or is_to_be:
+        return JobState.SUSPENDED
+    return state_from(first) or (JobState.PENDING if first.reason == "Starting" else state)
 
 
-def word_of(cause: Cause) -> Word | None:
-    """The word for a job for which this cause goes first; None: the job is on its way, or runs."""
+def state_from(cause: Cause) -> JobState | None:
+    """The state of a job for which this cause goes first; None: the cause does not say it."""
     if cause.reason == "Running":
-        return Word.RUNNING
+        return JobState.RUNNING
     if cause.reason in _RESTARTS or (cause.reason in _RETRIED and cause.severity is Severity.TEMPORARY):
-        return Word.RESTARTING
+        return JobState.RESTARTING
     if cause.reason in _STALLS:
-        return Word.STALLED
-    return {Severity.STUCK: Word.STUCK, Severity.TEMPORARY: Word.WAITING}.get(cause.severity)
+        return JobState.STALLED
+    return {Severity.STUCK: JobState.STUCK, Severity.TEMPORARY: JobState.WAITING}.get(cause.severity)
 
 
 def _unread(picture: Picture) -> Iterator[str]:

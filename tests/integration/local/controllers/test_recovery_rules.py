@@ -18,9 +18,8 @@ from trainwright.api.times import wall_clock
 from trainwright.controller.local.controllers.objects import JOBSET, NODE
 from trainwright.controller.runtime import Invalid
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
-from trainwright.plugins.contract import OFFLINE
+from trainwright.plugins.contract import OFFLINE, JobState
 from trainwright.plugins.contract.picture import BATCH_JOB
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection, built_in
@@ -141,7 +140,7 @@ async def told(real: World) -> Explanation:
 async def test_what_follows_is_known_while_the_other_rank_takes_its_grace(real: World) -> None:
     """The Job fails for good only once its last pod has ended, but it says before that it will."""
     await real.create(JOBSET, "train", compiled(retries="1", no_retry_exit_codes="3"))
-    for attempt, (code, outcome) in enumerate(((137, Word.RESTARTING), (3, Word.WAITING))):
+    for attempt, (code, outcome) in enumerate(((137, JobState.RESTARTING), (3, JobState.WAITING))):
         victim, other = await real.running(2, f"{ATTEMPT}={attempt}")
         real.kubelet.slow(*key_of(other))
         real.end(victim, code=code)

@@ -14,11 +14,11 @@ from trainwright.api.objects import Document
 from trainwright.api.times import Now
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.job.findings import Finding, with_finding
-from trainwright.controller.trainer.job.state import EXPLAINING, Word
+from trainwright.controller.trainer.job.state import EXPLAINING
 from trainwright.controller.trainer.job.status import wanted_status
 from trainwright.controller.trainer.why import Explanation
 from trainwright.controller.trainer.why.waiting import condition_of, told
-from trainwright.plugins.contract import Cause, Severity
+from trainwright.plugins.contract import Cause, JobState, Severity
 
 NOW = START
 LATER = NOW + dt.timedelta(minutes=1)
@@ -47,12 +47,12 @@ def job(*conditions: Document, **spec: Any) -> TrainJob:
     ],
 )
 def test_only_what_asks_for_attention_is_shown(severity: Severity, shown: bool) -> None:
-    explanation = Explanation(namespace="n", name="j", outcome=Word.WAITING, cause=cause(severity=severity))
+    explanation = Explanation(namespace="n", name="j", outcome=JobState.WAITING, cause=cause(severity=severity))
     assert (told(job(), explanation) is not None) is shown
 
 
 def test_what_blocked_says_is_not_said_twice() -> None:
-    explanation = Explanation(namespace="n", name="j", outcome=Word.STUCK, cause=cause())
+    explanation = Explanation(namespace="n", name="j", outcome=JobState.STUCK, cause=cause())
     assert told(job(condition("Blocked")), explanation) is None
 
 
