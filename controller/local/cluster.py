@@ -392,7 +392,7 @@ async def local_cluster(
         )
         declare_controllers(manager, settings=controllers)
         node.declare(manager)
-        _serve_pods(api.server, node.logs, node.exec, node.attach, node.connect, node.gone)
+        _serve_pods(api.server, node.logs, node.exec, node.connect, node.gone)
         api.server.serve_group(METRICS, PodMetrics(api.server.store, node.usage, now))
         async with TaskScope("local cluster") as tasks:
             running: set[asyncio.Task[None]] = set()
@@ -417,7 +417,6 @@ def _serve_pods(
     server: APIServer,
     logs: LogSource,
     execs: ExecSource,
-    attaches: ExecSource,
     ports: PortSource,
     gone: GonePods | None = None,
 ) -> None:
@@ -426,7 +425,6 @@ def _serve_pods(
     for name, handler in (
         ("log", PodLogs(store, logs, gone).get),
         ("exec", PodExecs(store, execs, admission).connect),
-        ("attach", PodExecs(store, attaches, admission, attach=True).connect),
         ("portforward", PodPortForwards(store, ports, admission).connect),
     ):
         server.register_handler("", "pods", name, handler)

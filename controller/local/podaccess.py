@@ -43,10 +43,10 @@ class LogSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecRequest:
-    """Which process is wanted (PodExecOptions). To join that of the container, no command is given."""
+    """Which process is wanted (PodExecOptions)."""
 
     container: str
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...]
     stdin: bool = False
     stdout: bool = False
     stderr: bool = False
@@ -88,7 +88,7 @@ class ExecSession(Protocol):
 
 
 class ExecSource(Protocol):
-    """Starts a process beside that of a running container, or joins that one."""
+    """Starts a process beside that of a running container."""
 
     async def __call__(self, namespace: str, pod: str, request: ExecRequest) -> ExecSession:
         """Raises UnavailableError."""

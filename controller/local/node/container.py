@@ -5,7 +5,6 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,7 +33,7 @@ from trainwright.controller.local.node.probes import (
     shortened,
 )
 from trainwright.controller.local.node.process.supervision import ContainerProcess, Exit, ProcessSpec, ProgramStartError
-from trainwright.controller.local.node.sessions import Attachment, Input, ProcessSession, open_session
+from trainwright.controller.local.node.sessions import ProcessSession, open_session
 from trainwright.controller.local.node.status import EPOCH, ContainerState, Running, Terminated, Waiting
 from trainwright.controller.local.podaccess import UnavailableError
 from trainwright.controller.runtime import TaskScope, together
@@ -76,7 +75,7 @@ class _Host(Protocol):
     def event(self, kind: str, reason: str, note: str) -> None: ...
     async def plan(self, container: Document, places: Places) -> ContainerPlan: ...
     async def start(
-        self, spec: ProcessSpec, plan: ContainerPlan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+        self, spec: ProcessSpec, plan: ContainerPlan, mark: Path, tasks: TaskScope, *, join: ContainerProcess | None
     ) -> ContainerProcess: ...
     async def source_change(self) -> None: ...
     def dial(self) -> Dial: ...
@@ -117,10 +116,8 @@ class ContainerRunner:
         self._opening = asyncio.Lock()
         self._closing: list[asyncio.Task[None]] = []
         self._closed = False
-        self._stopped: tuple[ContainerProcess, datetime] | None = None
-        """The process that the node has begun to end, and since when."""
-        self._input: Input | None = None
-        """Of the current run, where the container has one."""
+        self._stopped: ContainerProcess | None = None
+        """The process that the node has begun to end."""
         self.started = asyncio.Event()
         """Set at the first start."""
 
@@ -187,28 +184,18 @@ class ContainerRunner:
 
     async def _attempt(self, plan: ContainerPlan) -> ContainerProcess | Exception:
         """The process, or why there is none: an exception would end the tasks of the other containers."""
-        given = Input() if self.container.get("stdin") else None
         spec = ProcessSpec(
             command=plan.command,
             environment=plan.environment,
             folder=plan.folder,
             log=str(self.folders.log(self.state.restarts)),
-            stdio=None if given is None else (given.theirs, -1, -1),
-            prompts=given is not None,
         )
         try:
             await asyncio.to_thread(self._make_folders)
-            record = self.folders.container / "process.json"
-            started = await self._host.start(spec, plan, record, self._tasks, join=None)
+            mark = self.folders.container / "process"
+            return await self._host.start(spec, plan, mark, self._tasks, join=None)
         except (ProgramStartError, OSError) as error:
-            if given is not None:
-                given.end()
             return error
-        finally:
-            if given is not None:
-                os.close(given.theirs)
-        self._input = given
-        return started
 
     def _begin(self, process: ContainerProcess) -> None:
         """Record the start of a run, once."""
@@ -269,8 +256,9 @@ class ContainerRunner:
 
     async def _end(self, process: ContainerProcess, until: Callable[[], Awaitable[Any]]) -> None:
         """The preStop hook, SIGTERM, and SIGKILL once `until` is over. Returns when the process has ended."""
-        if self._stopped is None or self._stopped[0] is not process:
-            self._stopped = process, self._now()
+        # One whose program has ended by now, and whose children still run, was not stopped.
+        if not process.program_ended():
+            self._stopped = process
         hook = self._hook("preStop")
         if hook:
             await _first(lambda: self._pre_stop(hook), process.wait, until)
@@ -341,18 +329,9 @@ class ContainerRunner:
             session.process.kill()
         return session
 
-    async def attach(self, *, stdin: bool) -> Attachment:
-        """Join the process of the running container. Raises UnavailableError."""
-        process = self.process
-        if process is None or self._closed or self.has_ended(self.state.restarts):
-            raise UnavailableError(f'container not found ("{self.name}")')
-        once = bool(self.container.get("stdinOnce"))
-        log = self.folders.log(self.state.restarts)
-        return await Attachment.to(process, log, self._input if stdin else None, once=once)
-
     async def _open(self, plan: ContainerPlan, command: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
         self._opened += 1
-        record = self.folders.container / f"exec-{self._opened}.json"
+        mark = self.folders.container / f"exec-{self._opened}"
 
         async def start(stdio: tuple[int, int, int], terminal: bool) -> ContainerProcess:
             spec = ProcessSpec(
@@ -363,7 +342,7 @@ class ContainerRunner:
                 stdio=stdio,
                 terminal=terminal,
             )
-            return await self._host.start(spec, plan, record, self._tasks, join=self.process)
+            return await self._host.start(spec, plan, mark, self._tasks, join=self.process)
 
         try:
             return await open_session(start, stdin=stdin, tty=tty)
@@ -402,13 +381,9 @@ class ContainerRunner:
         """Record the end of a run, once. What was started beside it ends, too."""
         for session in self._sessions:
             session.process.kill()
-        if self._input is not None:
-            self._input.end()
-            self._input = None
         if not isinstance(self.state.state, Running) or self.process is not process:
             return
-        # One that had ended by then, and whose children still ran, was not stopped.
-        stopped = self._stopped is not None and self._stopped[0] is process and exited.at >= self._stopped[1]
+        stopped = self._stopped is process
         reason = "Completed" if exited.code == 0 else "OOMKilled" if exited.out_of_memory else "Error"
         message = logs.message(
             self.container, self.folders.places().termination, self.folders.log(self.state.restarts), code=exited.code

@@ -15,12 +15,12 @@ from typing import Any
 from trainwright.api import times
 from trainwright.api.objects import Document, controller_of, name_of, namespace_of, status_of, uid_of
 from trainwright.api.times import LOOK_SECONDS
-from trainwright.controller.local.node.files import read_end, remove
+from trainwright.controller.local.node.files import remove
 from trainwright.controller.local.node.plan import Places
 from trainwright.controller.local.node.process import lowlevel
 from trainwright.controller.local.node.process.supervision import KILLED
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.node.volumes import TEMPORARY, remove_temporary
+from trainwright.controller.local.node.volumes import remove_temporary
 from trainwright.controller.runtime import Client, Discovery, KubernetesError, NotFound
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class EndedPod:
     document: Document
     """The pod as it was last: labels, annotations, spec and status."""
     folder: Path
-    """Its logs: `<container>/<run>.log`; rotated ones have a number at the end."""
+    """Its logs: `<container>/<run>.log`; later files of a long one have a number at the end."""
 
     @property
     def gone(self) -> Document:
@@ -260,7 +260,7 @@ class Folders:
     """Where one container's files lie."""
 
     container: Path
-    """Working folder, termination message, record of the process."""
+    """Working folder and termination message."""
     logs: Path
     """One log file per run."""
     temporary: Path
@@ -307,10 +307,9 @@ def remove_pod(settings: NodeSettings, uid: str, pod: Document | None = None) ->
 
 # ---------------------------------------------------------------------- after a crash
 #
-# A guard ends its program when the cluster dies, so usually nothing is left. If guards were killed too, the record of
-# each process names what may still run, and what a process started has the name of its record in its environment.
+# A guard ends its program when the cluster dies, and the kernel ends the program of a guard that dies, so usually
+# nothing is left. What a program started has the folder of its pod in its environment.
 
-_RECORD_BYTES = 64 * 1024
 REASON = "NodeLost"
 MESSAGE = "The local cluster ended while the pod was running."
 
@@ -324,19 +323,7 @@ def end_survivors(pods: Path) -> frozenset[str]:
         log.warning("processes %s of an earlier run of the cluster do not end", left)
     uids = frozenset(folder.name for folder in pods.iterdir() if folder.is_dir())
     for uid in uids:
-        remove_temporary(pods / uid / TEMPORARY)
-    for record in pods.glob("*/containers/*/*.json"):
-        try:
-            written = json.loads(read_end(record, _RECORD_BYTES))
-            killed = lowlevel.kill_group(int(written["pid"]), str(written["start_time"]))
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            log.warning("%s is not a record of a process: %s", record, error)
-        else:
-            if killed:
-                log.warning("killed process %s, which an earlier run of the cluster left behind", written["pid"])
-        # The folders are those of pods, which may have made anything of them.
-        with suppress(OSError):
-            remove(record)
+        remove_temporary(uid)
     return uids
 
 

@@ -305,7 +305,7 @@ class Hosting:
         pod: Document,
         spec: ProcessSpec,
         plan: ContainerPlan,
-        record: Path,
+        mark: Path,
         tasks: TaskScope,
         *,
         join: ContainerProcess | None,
@@ -314,12 +314,12 @@ class Hosting:
         if not self._workplace.rewrite:
             pid = join.pid if join is not None else 0
             network = (await self.networks.of(pod)).pid if self.networks is not None else 0
-            launcher = await asyncio.to_thread(self._launcher, pod, spec, plan, record, pid, network)
+            launcher = await asyncio.to_thread(self._launcher, pod, spec, plan, mark, pid, network)
             spec = replace(spec, launcher=launcher)
         async with self._starts:
             return await supervision.start(
                 spec,
-                record=record,
+                mark=mark,
                 follow=tasks.start,
                 spawn=self.spawner.start,
                 # What runs beside a container says nothing about which one failed first.
@@ -327,9 +327,9 @@ class Hosting:
             )
 
     def _launcher(
-        self, pod: Document, spec: ProcessSpec, plan: ContainerPlan, record: Path, join: int, network: int
+        self, pod: Document, spec: ProcessSpec, plan: ContainerPlan, mark: Path, join: int, network: int
     ) -> list[str]:
-        scratch = self._scratch(record.parent)
+        scratch = self._scratch(mark.parent)
         scratch.mkdir(exist_ok=True)
         if join:
             launch = Launch(
@@ -338,11 +338,11 @@ class Hosting:
         else:
             with self._writing_hosts:
                 write_hosts(scratch / "hosts", hosts_text(pod, self._workplace.pods()))
-            work = record.parent / "work"
+            work = mark.parent / "work"
             launch = container_launch(
                 pod, spec.command, spec.folder, plan.mounts, scratch=scratch, work=work, network=network
             )
-        return launcher_command(launch, scratch / f"{record.stem}.json")
+        return launcher_command(launch, scratch / f"{mark.stem}.json")
 
     def write_hosts(self, pod: Document, container: Path) -> None:
         """Bring the hosts file of a container up to date; `container` is its folder. Rewriting has none."""

@@ -5,8 +5,8 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -111,9 +111,9 @@ def _run_of(state: Document) -> int:
 
 
 def last_lines(path: Path, lines: int, limit: int) -> bytes:
-    """The text of the last lines of a file, at most `limit` bytes from their end."""
+    """The text of the last lines of a run in its newest file, at most `limit` bytes from their end."""
     try:
-        data = read_end(path, _TAIL_BYTES)
+        data = read_end(part_of(path, max(parts_of(path), default=0)), _TAIL_BYTES)
     except OSError:  # there is none, or it cannot be read
         return b""
     kept = deque(entries_of(data), maxlen=lines)
@@ -134,13 +134,14 @@ POLL_SECONDS = 0.1
 
 
 class FileChain:
-    """The files of one run in order of age: `<n>.log.4` … `<n>.log.1`, `<n>.log`. The writer may rotate meanwhile.
+    """The files of one run in order of age: `<n>.log`, `<n>.log.1`, `<n>.log.2` and so on.
 
-    A rotation renames files: they are told apart by their number on the disk, and stay open once they were found.
+    The writer begins a new file when one is full, and removes the oldest.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._part = -1
         self._file: BinaryIO | None = None
         self._rest = b""
         self._lock = threading.Lock()
@@ -149,8 +150,16 @@ class FileChain:
     def begin(self, tail: int | None) -> None:
         """Go to the start, or to the last `tail` lines."""
         with self._lock:
-            if not self._is_closed:
-                self._begin(tail)
+            for part in reversed([] if tail is None or self._is_closed else parts_of(self._path)):
+                if not self._open(part):
+                    continue
+                assert self._file is not None
+                lines = self._file.readlines() if tail else []
+                skipped = max(0, len(lines) - (tail or 0))
+                self._file.seek(sum(map(len, lines[:skipped])), os.SEEK_SET if tail else os.SEEK_END)
+                tail = (tail or 0) - (len(lines) - skipped)
+                if not tail:
+                    break
 
     def read(self) -> bytes:
         """The next whole lines; empty at the end of what is written so far, and once it is closed."""
@@ -161,111 +170,46 @@ class FileChain:
         """Close the file, after a read that still runs in a thread."""
         with self._lock:
             self._is_closed = True
-            self._let_go()
-
-    def _begin(self, tail: int | None) -> None:
-        with self._all() as files:
-            if files:
-                self._go_to(files[-1] if tail is None else _before_last(tail, files))
+            if self._file is not None:
+                self._file.close()
 
     def _read(self) -> bytes:
         while True:
-            if self._file is None:
-                self._begin(None)
-                if self._file is None:
-                    return b""
-            data = self._file.read(CHUNK)
-            if data:
+            while self._file is not None and (data := self._file.read(CHUNK)):
                 lines, newline, self._rest = (self._rest + data).rpartition(b"\n")
                 if newline:
                     return lines + newline
-                continue
-            if self._is_newest(self._file):
+            later = [part for part in parts_of(self._path) if part > self._part]
+            if not later:
                 return b""
-            with self._all() as files:
-                newer = _newer(self._file, files)
-                if newer is None:
-                    return b""
-                # The writer may have added lines between the read and its rotation.
-                more = self._file.read()
-                lines = self._rest + more
-                self._go_to(newer)
+            # The writer may have added lines between the read and the beginning of the next file.
+            more = b"" if self._file is None else self._file.read()
+            lines = self._rest + more
+            self._open(later[0])
             if more:
                 return lines
 
-    def _go_to(self, file: BinaryIO) -> None:
-        """Read on in another file, from where it is."""
-        self._let_go()
-        self._file = file
-        self._rest = b""
-
-    def _let_go(self) -> None:
+    def _open(self, part: int) -> bool:
+        """Read on at the beginning of a file; False if it was removed meanwhile."""
+        try:
+            file = part_of(self._path, part).open("rb")
+        except FileNotFoundError:
+            return False
         if self._file is not None:
             self._file.close()
-            self._file = None
-
-    def _is_newest(self, file: BinaryIO) -> bool:
-        try:
-            return os.path.samestat(self._path.stat(), os.fstat(file.fileno()))
-        except FileNotFoundError:  # it is just being rotated
-            return False
-
-    @contextmanager
-    def _all(self) -> Iterator[list[BinaryIO]]:
-        """All files, open, the newest first. In the end they are closed, except the one that is read on in."""
-        opened: list[BinaryIO] = []
-        try:
-            files: list[BinaryIO] = []
-            for path in self._paths():
-                try:
-                    file = path.open("rb")
-                except FileNotFoundError:
-                    continue
-                opened.append(file)
-                if not any(os.path.sameopenfile(file.fileno(), other.fileno()) for other in files):
-                    files.append(file)
-            yield files
-        finally:
-            for one in opened:
-                if one is not self._file:
-                    one.close()
-
-    def _paths(self) -> list[Path]:
-        """Where files may be, the newest first, also if a rotation begins now.
-
-        Rotations make numbers higher. Whoever opens them in this order may meet a file twice, and misses none.
-        """
-        names = self._path.parent.glob(f"{self._path.name}.*")
-        numbers = [0, *(int(name.suffix[1:]) for name in names if name.suffix[1:].isdecimal())]
-        after = sorted({*numbers, *(number + 1 for number in numbers)} - {0})
-        return [self._path, *(self._path.with_name(f"{self._path.name}.{number}") for number in after)]
+        self._file, self._part, self._rest = file, part, b""
+        return True
 
 
-def _before_last(tail: int, files: list[BinaryIO]) -> BinaryIO:
-    """The file in which the last lines begin, at the place where they do. The newest file is the first one."""
-    chosen, left = files[0], tail
-    chosen.seek(0, os.SEEK_END)
-    for file in files:
-        if left == 0:
-            break
-        chosen = file
-        chosen.seek(0)
-        lines = chosen.readlines()
-        skipped = max(0, len(lines) - left)
-        chosen.seek(sum(map(len, lines[:skipped])))
-        left -= len(lines) - skipped
-    return chosen
+def part_of(path: Path, part: int) -> Path:
+    """A file of a run."""
+    return path if part == 0 else path.with_name(f"{path.name}.{part}")
 
 
-def _newer(file: BinaryIO, files: list[BinaryIO]) -> BinaryIO | None:
-    """Which of the files was begun after the open one; None if that is the newest."""
-    newer: BinaryIO | None = None
-    for other in files:
-        if os.path.sameopenfile(other.fileno(), file.fileno()):
-            return newer
-        newer = other
-    # The open file was deleted as the oldest: go on with what is the oldest now.
-    return newer
+def parts_of(path: Path) -> list[int]:
+    """The numbers of the files that a run has now, the oldest first."""
+    numbers = (file.suffix[1:] for file in path.parent.glob(f"{path.name}.*"))
+    return ([0] if path.exists() else []) + sorted(int(number) for number in numbers if number.isdecimal())
 
 
 async def read_log(

@@ -35,7 +35,7 @@ from trainwright.controller.local.node.machine import Meter
 from trainwright.controller.local.node.pod import PodWorker
 from trainwright.controller.local.node.ports import group_of
 from trainwright.controller.local.node.registration import NodeRegistration
-from trainwright.controller.local.node.sessions import Attachment, ProcessSession
+from trainwright.controller.local.node.sessions import ProcessSession
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.local.node.status import PhaseVerdict, annotations_to_report, differs, status_document
 from trainwright.controller.local.node.volumes import ClusterSources
@@ -194,10 +194,6 @@ class LocalNode:
         return await self._runner(namespace, pod, request.container).exec(
             request.command, stdin=request.stdin, tty=request.tty
         )
-
-    async def attach(self, namespace: str, pod: str, request: ExecRequest) -> Attachment:
-        """Join the process of a container; an `ExecSource`."""
-        return await self._runner(namespace, pod, request.container).attach(stdin=request.stdin)
 
     async def connect(self, namespace: str, pod: str, port: int) -> Streams:
         """Connect to a port of a pod; a `PortSource`."""
@@ -411,7 +407,7 @@ class LocalNode:
 
     def _has_run(self, pod: Document) -> bool:
         """Whether a container of a pod of an earlier run has run: its status says so, or its log exists. Blocks."""
-        logs = log_folder(self.settings.logs, pod, "").glob("*/*.log")
+        logs = log_folder(self.settings.logs, pod, "").glob("*/*.log*")
         return folders.has_started(pod) or any(True for _ in logs)
 
     def _begin(self, pod: Document) -> PodWorker:

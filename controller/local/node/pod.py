@@ -34,7 +34,7 @@ from trainwright.controller.local.node.networks import Dial
 from trainwright.controller.local.node.plan import ContainerPlan, Places
 from trainwright.controller.local.node.process.supervision import ContainerProcess, ProcessSpec
 from trainwright.controller.local.node.status import ContainerState, PhaseVerdict, PodState, Terminated, Waiting
-from trainwright.controller.local.node.volumes import TEMPORARY, Volumes, make_temporary, remove_temporary
+from trainwright.controller.local.node.volumes import Volumes, make_temporary, remove_temporary, temporary_of
 from trainwright.controller.runtime import TaskScope, finished_in_thread, together
 
 log = logging.getLogger(__name__)
@@ -148,10 +148,10 @@ class PodWorker:
         return await self._hosting.plan(self.pod, container, self.volumes, places)
 
     async def start(
-        self, spec: ProcessSpec, plan: ContainerPlan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+        self, spec: ProcessSpec, plan: ContainerPlan, mark: Path, tasks: TaskScope, *, join: ContainerProcess | None
     ) -> ContainerProcess:
         """Start a process, beside that of `join` if it is given. Raises ProgramStartError, OSError."""
-        return await self._hosting.start(self.pod, spec, plan, record, tasks, join=join)
+        return await self._hosting.start(self.pod, spec, plan, mark, tasks, join=join)
 
     def moved(self) -> Mapping[int, int]:
         """The ports of the pod that differ from what it declares: the real one by declared one."""
@@ -223,16 +223,17 @@ class PodWorker:
                     # Also when cancelled: no process may outlive its worker.
                     await self._stop()
             finally:
-                await finished_in_thread(functools.partial(remove_temporary, self.folder / TEMPORARY))
+                await finished_in_thread(functools.partial(remove_temporary, self.uid))
 
     def _make_temporary(self) -> Path:
-        link = self.folder / TEMPORARY
         try:
-            return make_temporary(link)
+            # By it a later run of the cluster knows of the pod.
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return make_temporary(self.uid)
         except OSError as error:
             # A container that needs it says so; others run without.
             log.warning("pod %s has no folder for temporary files: %s", describe(self.pod), error)
-            return link
+            return temporary_of(self.uid)
 
     def _runner(self, container: Document, temporary: Path, processes: TaskScope) -> ContainerRunner:
         name = container["name"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The volumes of one pod: a folder of this machine for each, its files, and the mounts of its containers."""
 
+import errno
 import functools
 import os
 import re
@@ -173,49 +174,42 @@ def write(folder: Path, files: Mapping[str, ProjectedFile]) -> None:
 # ---------------------------------------------------------------------- TMPDIR
 #
 # Python's multiprocessing, and with it the workers of data loaders, makes sockets in TMPDIR, and the path of a socket
-# is limited to 108 bytes. A folder inside the state folder would be too long for many users. So it lies in /tmp, and a
-# link in the pod's folder names it, by which a later run of the cluster can remove it, too. It goes with the pod's last
-# process.
+# is limited to 108 bytes. A folder inside the state folder would be too long for many users. So it lies in /tmp, under
+# a name that follows from the pod's uid, by which a later run of the cluster can remove it, too. It goes with the pod's
+# last process.
 
-SHORT = Path("/tmp")  # noqa: S108 - mkdtemp makes a folder that is the user's alone
-PREFIX = "tw-"
-_NAME = re.compile(PREFIX + "[a-z0-9_]{8}")
-"""Names that mkdtemp makes."""
-TEMPORARY = "tmp"
-"""Name of the link in the folder of a pod."""
+SHORT = Path("/tmp")  # noqa: S108 - the name is random, and the folder is the user's alone
 
 
-def make_temporary(link: Path) -> Path:
-    """The folder that a link names; made with the link at the first call. Raises OSError."""
-    if not link.is_symlink():
-        link.parent.mkdir(parents=True, exist_ok=True)
-        made = tempfile.mkdtemp(prefix=PREFIX, dir=SHORT if os.access(SHORT, os.W_OK) else None)
-        link.symlink_to(made)
-    return link.readlink()
+def temporary_of(uid: str) -> Path:
+    """The folder for temporary files of a pod."""
+    top = SHORT if os.access(SHORT, os.W_OK) else Path(tempfile.gettempdir())
+    return top / f"tw-{uid.replace('-', '')[:16]}"
 
 
-def remove_temporary(link: Path) -> None:
-    """Remove the folder that a link names, if there is one."""
-    try:
-        folder = link.readlink()
-    except OSError:  # there is none, or none that is a link
-        return
-    # The link lies where pods can write: nothing but a folder as `make_temporary` makes them is removed.
+def make_temporary(uid: str) -> Path:
+    """Make the folder for temporary files of a pod. Raises OSError, also where another user has such a folder."""
+    folder = temporary_of(uid)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not _is_ours(folder):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+    return folder
+
+
+def remove_temporary(uid: str) -> None:
+    """Remove the folder for temporary files of a pod, if there is one."""
+    folder = temporary_of(uid)
     if _is_ours(folder):
         with suppress(OSError):
             remove_tree(folder)
-    with suppress(OSError):
-        link.unlink()
 
 
 def _is_ours(folder: Path) -> bool:
-    if folder.parent not in {SHORT, Path(tempfile.gettempdir())} or not _NAME.fullmatch(folder.name):
-        return False
-    try:
+    with suppress(OSError):
         found = folder.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return False
 
 
 # ---------------------------------------------------------------------- volumes

@@ -65,8 +65,6 @@ class Server:
         self.asked: ExecRequest | None = None
         execs = PodExecs(api.server.store, self._start, api.server.admission)
         api.server.register_handler("", "pods", "exec", execs.connect)
-        attaches = PodExecs(api.server.store, self._start, api.server.admission, attach=True)
-        api.server.register_handler("", "pods", "attach", attaches.connect)
 
     async def _start(self, namespace: str, pod: str, request: ExecRequest) -> Session:
         assert (namespace, pod) == ("default", "p")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.played import PATH, UPGRADE, Server, Session, played_server
+from tests.unit.local.played import UPGRADE, Server, Session, played_server
 from trainwright.controller.local.apiserver.verbs.pods import PROTOCOLS
 from trainwright.controller.local.podaccess import ExecRequest, UnavailableError
 
@@ -92,16 +92,6 @@ async def test_sizes_are_for_terminals(server: Server) -> None:
     assert session.events == [(120, 40), "closed"]
     assert server.asked is not None
     assert (server.asked.tty, server.asked.stderr) == (True, False)
-
-
-async def test_attach_has_no_command(server: Server) -> None:
-    server.session = session = Session(out=[b"one"])
-    socket = Socket(b"\x00ab", b"\xff\x00")
-    await server.speak(socket, "stdin=true&stdout=true", path=PATH.replace("exec", "attach"))
-    assert server.asked == ExecRequest(container="a", command=(), stdin=True, stdout=True)
-    assert session.events == [b"ab", "end", "closed"]
-    assert socket.sent[:2] == [b"\x01", b"\x01one"]
-    assert socket.status() == {"metadata": {}, "status": "Success"}
 
 
 async def test_a_process_that_cannot_start_is_told_on_the_channel(server: Server) -> None:

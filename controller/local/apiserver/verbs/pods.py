@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subresources of pods: `binding`, `log`, and the websockets of `exec` and `attach`.
+"""Subresources of pods: `binding`, `log`, and the websocket of `exec`.
 
 Each binary message of a websocket begins with the number of its channel. kubectl asks for websockets first since 1.31;
 older versions speak SPDY, which is not served.
@@ -218,27 +218,25 @@ class _Size(msgspec.Struct):
 
 
 class PodExecs:
-    """Serves `pods/exec`, or `pods/attach`: the process that the container runs already.
+    """Serves `pods/exec`.
 
     Args:
         store: has the pods.
-        source: starts processes, or joins them.
+        source: starts processes.
         admission: is asked about each connection.
-        attach: serve `pods/attach`, whose requests have no command.
     """
 
-    def __init__(self, store: ObjectStore, source: ExecSource, admission: Chain, *, attach: bool = False) -> None:
+    def __init__(self, store: ObjectStore, source: ExecSource, admission: Chain) -> None:
         self._store = store
         self._source = source
         self._admission = admission
-        self._attach = attach
 
     async def connect(self, call: RequestInfo) -> ServerResponse:
         """Make the connection a websocket. Raises StatusError."""
         if call.request.method not in ("GET", "POST"):
             raise errors.method_not_allowed()
         options = WriteQuery(manager="", dry_run=False, validation="")
-        connection = AdmissionRequest(call, "CONNECT", _options(call, attach=self._attach), None, options)
+        connection = AdmissionRequest(call, "CONNECT", _options(call), None, options)
         await self._admission.mutate(connection)
         await self._admission.validate(connection)
         wanted = connection.new
@@ -274,7 +272,7 @@ class PodExecs:
             stderr=bool(wanted.get("stderr")) and not tty,
             tty=tty,
         )
-        if not made.command and not self._attach:
+        if not made.command:
             raise errors.bad_request("you must specify at least one command for the container")
         if not (made.stdin or made.stdout or made.stderr):
             raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
@@ -299,14 +297,14 @@ def _may_run(pod: Document, container: str) -> bool:
     return "waiting" not in state and "terminated" not in state
 
 
-def _options(call: RequestInfo, *, attach: bool) -> Document:
+def _options(call: RequestInfo) -> Document:
     """What the query asks for, as the object that admission is about."""
     asked = call.request
-    made: Document = {"kind": "PodAttachOptions" if attach else "PodExecOptions", "apiVersion": "v1"}
+    made: Document = {"kind": "PodExecOptions", "apiVersion": "v1"}
     made |= {name: True for name in ("stdin", "stdout", "stderr", "tty") if asked.flag(name)}
     if container := asked.param("container"):
         made["container"] = container
-    return made if attach else {**made, "command": list(asked.all("command")) or None}
+    return {**made, "command": list(asked.all("command")) or None}
 
 
 async def serve_exec(

@@ -5,7 +5,7 @@ Each program has a guard that waits for it, and on a busy machine guards wake in
 programs. Before it becomes the program, a process adds a descriptor of itself (pidfd) to an epoll that it inherits, and
 sends it to the node, which keeps it open. The kernel adds the descriptor to the ready list of the epoll in the moment
 in which the process ends, and the node reads that list in its order, however late: no priority is needed, and no
-program ends too early to be watched. The times are those of the guards, made to ascend in this order.
+program ends too early to be watched. Times of ends ascend in this order.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ import os
 import re
 import select
 import socket
-from collections import deque
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,10 +20,9 @@ from typing import TypeAlias
 
 from trainwright.api.times import Now, wall_clock
 
-LATE_SECONDS = 10.0
-"""Longest wait for the reports of programs that ended earlier; their guards may be stopped, or the machine is busy."""
 _STEP = timedelta(microseconds=1)
-_LATEST = timedelta(seconds=10)
+_SET_BACK = timedelta(seconds=10)
+"""By more, the clock of the machine was set back, and later ends follow it."""
 _NUMBER_BYTES = 4
 ExitHandle: TypeAlias = tuple[int, int, int]
 """The descriptors of the epoll and of the socket for announcements, and the number of the program."""
@@ -35,25 +33,21 @@ class TrackedExit:
 
     def __init__(self, tracker: "ExitOrderTracker") -> None:
         self._tracker = tracker
-        self.seen = False
-        """Whether the tracker has put it in its place."""
         self.pid = 0
         """The number of the program on this machine, once it is known; of use when it has ended, too."""
-        self.reported: datetime | None = None
-        self.settled: asyncio.Future[datetime] = asyncio.get_running_loop().create_future()
+        self.at: datetime | None = None
+        """When it ended; None: it runs, as far as was seen."""
 
-    def report(self, at: datetime) -> None:
-        """The guard says when the program ended."""
-        if self.reported is None:
-            self.reported = at
-            self._tracker.settle(self)
+    def seen(self) -> bool:
+        """Whether the program has ended by now."""
+        self._tracker.look()
+        return self.at is not None
 
-    async def at(self) -> datetime:
-        """When it ended; it must have been reported."""
-        await asyncio.wait({self.settled}, timeout=LATE_SECONDS)
-        if not self.settled.done():
-            self._tracker.settle(self, late=True)
-        return self.settled.result()
+    def report(self, at: datetime) -> datetime:
+        """The guard says when the program ended. Returns when it did in the order of all ends."""
+        # The guard may be ahead of this loop: what the kernel has listed by now comes first.
+        self._tracker.look()
+        return self.at or self._tracker.settle(self, at)
 
 
 class ExitOrderTracker:
@@ -70,8 +64,6 @@ class ExitOrderTracker:
         self._number = 0
         self._expected: dict[int, TrackedExit] = {}
         """The programs that run, by number."""
-        self._order: deque[TrackedExit] = deque()
-        """Exits that were seen and have no time yet, the first one first."""
         self._last: datetime | None = None
 
     def expect(self) -> tuple[TrackedExit, ExitHandle | None]:
@@ -91,51 +83,21 @@ class ExitOrderTracker:
         for one in (self._announced, self._announcing):
             one.setblocking(False)
         epoll, self._loop = select.epoll(), asyncio.get_running_loop()
-        self._loop.add_reader(epoll, self._look)
+        self._loop.add_reader(epoll, self.look)
         self._loop.add_reader(self._announced, self._receive)
         return epoll
 
     def forget(self, exit_: TrackedExit) -> None:
-        """It was not started: nobody will report it, and others do not wait for it."""
-        self._drop(exit_)
-        if exit_ in self._order:
-            self._order.remove(exit_)
-            self._give_times()
-        exit_.settled.cancel()
-
-    def _drop(self, exit_: TrackedExit) -> None:
+        """It was not started."""
         self._expected = {number: one for number, one in self._expected.items() if one is not exit_}
 
-    def put(self, exit_: TrackedExit) -> None:
-        """It has ended, after all that were put before."""
-        if not exit_.settled.done():
-            exit_.seen = True
-            self._order.append(exit_)
-
-    def settle(self, exit_: TrackedExit, *, late: bool = False) -> None:
-        """Give times to all exits whose turn it is. `late`: this one does not wait for those before it."""
-        # The guard may be ahead of this loop: what the kernel has listed by now comes first.
-        self._look()
-        if not exit_.seen:
-            # It could not announce itself.
-            self._drop(exit_)
-            if not exit_.settled.done():
-                exit_.settled.set_result(exit_.reported or self._now())
-            return
-        if late and exit_ in self._order:
-            self._order.remove(exit_)
-            self._order.appendleft(exit_)
-        self._give_times()
-
-    def _give_times(self) -> None:
-        while self._order and (at := self._order[0].reported) is not None:
-            first = self._order.popleft()
-            # Guards are late by moments; by more, the clock of the machine was set back, and later ends follow it.
-            if self._last is not None and self._last - at < _LATEST:
-                at = max(at, self._last + _STEP)
-            self._last = at
-            if not first.settled.done():
-                first.settled.set_result(at)
+    def settle(self, exit_: TrackedExit, at: datetime) -> datetime:
+        """It has ended, after all that have ended before. Returns when it did in this order."""
+        self.forget(exit_)
+        if self._last is not None and self._last - at < _SET_BACK:
+            at = max(at, self._last + _STEP)
+        self._last = exit_.at = at
+        return at
 
     def _receive(self) -> None:
         with suppress(BlockingIOError):
@@ -153,15 +115,15 @@ class ExitOrderTracker:
         if (descriptor := self._held.pop(number, None)) is not None:
             os.close(descriptor)
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """See what has ended."""
         while self._epoll is not None and (ended := self._epoll.poll(0)):
             # A program announces itself before it is in the list.
             self._receive()
             for number, _ in ended:
                 self._let_go(number)
-                if (expected := self._expected.pop(number, None)) is not None:
-                    self.put(expected)
+                if (expected := self._expected.get(number)) is not None:
+                    self.settle(expected, self._now())
 
     def close(self) -> None:
         """Give the descriptors back; no program runs any more."""

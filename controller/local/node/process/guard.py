@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PTH105 - pathlib would double the time to start
+# ruff: noqa: PTH108 - pathlib would double the time to start
 """Runs one container's process, writes its log, and ends it with all its descendants when the cluster goes away.
 
 It is a fork of the spawner, which runs in a bare interpreter, so it imports nothing of the project but `lowlevel`.
@@ -42,19 +42,19 @@ KILL_SECONDS = 10.0
 
 
 class LogFile:
-    """The log file of one run: `<time> <stream> <F or P> <text>` per line, rotated by size.
+    """The log of one run: `<time> <stream> <F or P> <text>` per line, in files of a limited size.
 
     This is the format of container runtimes; P marks a part of a line that goes on in the next entry.
     """
 
-    def __init__(self, path: str, limit: int, keep: int, *, prompts: bool = False) -> None:
-        self._path, self._limit, self._keep, self._prompts = path, limit, keep, prompts
+    def __init__(self, path: str, limit: int, keep: int) -> None:
+        self._path, self._limit, self._keep = path, limit, keep
         self._rest = {"stdout": b"", "stderr": b""}
         self._moving = {"stdout": b"", "stderr": b""}
         """What is seen of a line that is written over, such as a progress bar, and has not ended."""
         self._last = ""
         """The stream of the line at the end of the log, if that is such a line."""
-        self._file = -1
+        self._file, self._part = -1, 0
         self._size = 0
         self._torn = False
         """Whether the last entry was written in part."""
@@ -66,8 +66,11 @@ class LogFile:
     def _open(self) -> None:
         if self._file < 0:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._file = os.open(self._path, flags, 0o600)
+            self._file = os.open(self._part_path(self._part), flags, 0o600)
             self._size = os.fstat(self._file).st_size
+
+    def _part_path(self, part: int) -> str:
+        return f"{self._path}.{part}" if part else self._path
 
     def write(self, stream: str, data: bytes) -> None:
         """Write what one read gave; an unfinished line waits for its rest, unless it is written over, as by a bar."""
@@ -83,7 +86,7 @@ class LogFile:
             entries.append(head + b"P " + rest[:LINE_BYTES])
             rest = rest[LINE_BYTES:]
         # A return at the end may belong to the end of a line.
-        shown = rest if self._prompts else rest.removesuffix(b"\r") if b"\r" in rest else b""
+        shown = rest.removesuffix(b"\r") if b"\r" in rest else b""
         if shown:
             entries.append(head + b"P " + shown)
             rest = rest[len(shown) :]
@@ -135,11 +138,10 @@ class LogFile:
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
-        for number in range(self._keep - 1, 0, -1):
-            source = self._path if number == 1 else f"{self._path}.{number - 1}"
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(source, f"{self._path}.{number}")
+        self._part += 1
         self._size = 0
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._part_path(self._part - self._keep))
 
     def close(self) -> None:
         """Write unfinished lines, which end with the program."""
@@ -176,7 +178,7 @@ class ProgramGuard:
         lowlevel.adopt_orphans()
         wake, spec = self._wake_on_signals(), self._spec
         try:
-            log = LogFile(spec["log"], spec["log_bytes"], spec["log_files"], prompts=bool(spec["prompts"]))
+            log = LogFile(spec["log"], spec["log_bytes"], spec["log_files"])
             child = self._start(bool(spec["stdio"]))
         except (OSError, ValueError) as error:
             # Without a number it is the launcher's text.
@@ -240,8 +242,7 @@ class ProgramGuard:
             os.close(descriptor)
         if reason := self._launch_failure(failed):
             raise OSError(0, reason)
-        report = {"started": child.pid, "start_time": lowlevel.start_time(child.pid), "guard": os.getpid()}
-        self._report(report | {"at": time.time()})
+        self._report({"started": child.pid, "guard": os.getpid(), "at": time.time()})
         return child
 
     def _launch_failure(self, failed: int) -> str:

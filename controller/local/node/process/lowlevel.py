@@ -2,8 +2,7 @@
 # ruff: noqa: PTH112, PTH123, PTH208 - pathlib would double the time to start
 """Processes of this machine by /proc, and calls of the kernel: for the node and for its small programs.
 
-The programs load it in a bare interpreter, so it imports little. A process is identified by its number and its start
-time, so that a reused number is never mistaken.
+The programs load it in a bare interpreter, so it imports little.
 """
 
 import contextlib
@@ -17,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 MARKER = "TRAINWRIGHT_LOCAL_PROCESS"
-"""A variable of every process that the node starts: its record. What it starts inherits it."""
+"""A variable of every process that the node starts: a path in the folder of its pod. What it starts inherits it."""
 KILL_SECONDS = 10.0
 _AGAIN_SECONDS = 0.005
 _ENDED = (b"Z", b"X")
@@ -107,12 +106,6 @@ def _stat(path: str) -> list[bytes]:
     return fields if fields and fields[0] not in _ENDED else []
 
 
-def start_time(pid: int) -> str:
-    """When a process started, in ticks since boot; empty if it has ended."""
-    fields = _stat(f"/proc/{pid}/stat")
-    return fields[19].decode() if fields else ""
-
-
 def children(pid: int) -> list[int]:
     """The children of a process, the oldest first; those that have ended and were not collected are among them."""
     try:
@@ -145,23 +138,14 @@ def kill(pids: Sequence[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def kill_group(pid: int, started: str) -> bool:
-    """SIGKILL to the process group that this process leads. Returns False if it is another process or has ended."""
-    if not started or start_time(pid) != started:
-        return False
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-    return True
-
-
-def kill_marked(record: str) -> list[int]:
-    """SIGKILL to every process with this record, or one below it, until none is left. Blocks.
+def kill_marked(mark: str) -> list[int]:
+    """SIGKILL to every process with this mark, or one below it, until none is left. Blocks.
 
     Finds what left the process group and whose parent has ended, too, by its environment. Returns the numbers of those
     that do not end.
     """
     deadline = time.monotonic() + KILL_SECONDS
-    while left := _marked(record):
+    while left := marked(mark):
         kill(left)
         if time.monotonic() > deadline:
             return left
@@ -170,8 +154,9 @@ def kill_marked(record: str) -> list[int]:
     return []
 
 
-def _marked(record: str) -> list[int]:
-    wanted, below = (f"\0{MARKER}={record}{end}".encode() for end in ("\0", "/"))
+def marked(mark: str) -> list[int]:
+    """The processes with this mark, or one below it. Blocks."""
+    wanted, below = (f"\0{MARKER}={mark}{end}".encode() for end in ("\0", "/"))
     found = []
     for pid, _ in processes():
         with contextlib.suppress(OSError):  # it has ended, or is another user's

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from trainwright.controller.local.node.files import read_end, write_fresh
+from trainwright.controller.local.node.files import read_end
 from trainwright.controller.local.node.process import ends, lowlevel
 from trainwright.controller.local.node.process.ends import ExitHandle, ExitOrderTracker, TrackedExit
 from trainwright.controller.local.node.process.spawner import HEADER, NUMBERS
@@ -175,14 +175,12 @@ class ProcessSpec:
     folder: str
     """The working folder."""
     log: str
-    """The log file; rotated ones have a number at the end of the name."""
+    """The log file; the later ones, as each becomes full, have a number at the end of the name."""
     log_bytes: int = LOG_BYTES
     log_files: int = LOG_FILES
     grace: float = ORPHAN_GRACE_SECONDS
     stdio: tuple[int, int, int] | None = None
     """Descriptors for standard input, output and error; -1 is the log. None: no input, and both others to the log."""
-    prompts: bool = False
-    """Whether unfinished lines are written to the log at once."""
     terminal: bool = False
     """Whether they are a terminal, which the program gets as its own."""
     launcher: Sequence[str] = ()
@@ -207,12 +205,10 @@ class Exit:
 class ContainerProcess:
     """A started process. `wait` gives its end; `terminate` and `kill` return at once."""
 
-    def __init__(self, guard: Guard, record: Path, end: TrackedExit | None) -> None:
+    def __init__(self, guard: Guard, mark: Path, end: TrackedExit | None) -> None:
         self._guard = guard
-        self._record = record
+        self._mark = mark
         self.pid = 0
-        self.start_time = ""
-        """Identifies the process together with its pid; see `processes`."""
         self.started_at = datetime.fromtimestamp(0, UTC)
         self._end = end
         self._guard_pid = 0
@@ -232,6 +228,10 @@ class ContainerProcess:
         """Whether the process and all its descendants have ended."""
         return self._exit.done()
 
+    def program_ended(self) -> bool:
+        """Whether the program has ended; what it started may still run."""
+        return self.ended or (self._end is not None and self._end.seen())
+
     async def wait(self) -> Exit:
         """The end of the process. Cancelling the wait does not end the process."""
         return await asyncio.shield(self._exit)
@@ -249,19 +249,15 @@ class ContainerProcess:
     def _kill_guard(self) -> None:
         """A guard that is stopped obeys nothing; what it leaves behind is found without it."""
         if not self.ended and self._guard_pid:
-            log.warning("%s: guard %d does not obey and is killed", self._record, self._guard_pid)
+            log.warning("%s: guard %d does not obey and is killed", self._mark, self._guard_pid)
             with suppress(ProcessLookupError):
                 os.kill(self._guard_pid, signal.SIGKILL)
 
     def _started(self, report: Mapping[str, Any]) -> None:
         self.pid = int(report["started"])
-        self.start_time = str(report["start_time"])
         self._guard_pid = int(report["guard"])
         self.started_at = _moment(report)
         self._killed_before, self._since = ends.count(), time.monotonic()
-        # Written before anything else happens: after a crash of both processes it is what names the survivor.
-        record = {"pid": self.pid, "start_time": self.start_time, "guard": report["guard"]}
-        write_fresh(self._record, json.dumps(record).encode())
 
     async def follow(self, reports: asyncio.StreamReader) -> None:
         """Read the reports of the guard until it ends. Run it as a task.
@@ -276,7 +272,7 @@ class ContainerProcess:
                 await self._follow(reports)
                 raise
         except Exception:
-            log.exception("%s: the reports of the guard cannot be followed", self._record)
+            log.exception("%s: the reports of the guard cannot be followed", self._mark)
             self.kill()
             await finished_in_thread(self._end_survivors)
         finally:
@@ -303,19 +299,12 @@ class ContainerProcess:
             except ValueError:  # the guard was killed while it wrote
                 continue
             if "ended" in report:
-                self._ended_at = _moment(report)
-                if self._end is not None:
-                    self._end.report(self._ended_at)
+                self._ended_at = self._seen_at(_moment(report))
             if "exited" in report:
                 self._code = int(report["exited"])
         if self._code is None:
             await finished_in_thread(self._end_survivors)
-        at = self._ended_at or datetime.now(UTC)
-        if self._end is not None:
-            self._end.report(at)
-            at = await self._end.at()
-        with suppress(OSError):  # the next start finds that it names no process any more
-            self._record.unlink(missing_ok=True)
+        at = self._ended_at or self._seen_at(datetime.now(UTC))
         code = KILLED if self._code is None else self._code
         exited = Exit(code, at)
         if code == KILLED:
@@ -327,21 +316,24 @@ class ContainerProcess:
         if not self._exit.done():
             self._exit.set_result(exited)
 
+    def _seen_at(self, at: datetime) -> datetime:
+        """When the program ended, of which somebody says `at`."""
+        return at if self._end is None else self._end.report(at)
+
     def _end_survivors(self) -> None:
         """The guard was killed: end what it left. Blocks.
 
         The kernel killed its program then, and the spawner kills what it started. This waits for that, and does it if
         there is no such spawner.
         """
-        lowlevel.kill_group(self.pid, self.start_time)
-        if left := lowlevel.kill_marked(str(self._record)):
-            log.warning("%s: the guard was killed, and %d processes did not end: %s", self._record, len(left), left)
+        if left := lowlevel.kill_marked(str(self._mark)):
+            log.warning("%s: the guard was killed, and %d processes did not end: %s", self._mark, len(left), left)
 
 
 async def start(
     spec: ProcessSpec,
     *,
-    record: Path,
+    mark: Path,
     follow: Callable[[str, Any], asyncio.Task[None]],
     spawn: Callable[[Path, Iterable[int]], Guard],
     exits: ExitOrderTracker | None = None,
@@ -350,8 +342,8 @@ async def start(
 
     Args:
         spec: what to run.
-        record: file that names the process as long as it runs, for the next start of the cluster; next to it lies the
-            guard's own error output.
+        mark: path by which the process and all that it starts are found, also by the next start of the cluster; the
+            guard's own error output lies there, with the suffix `.err`.
         follow: starts a named task; it runs until the process has ended.
         spawn: starts the guard, in a thread.
         exits: sees the end of the program, for one whose order among others counts.
@@ -361,12 +353,12 @@ async def start(
         OSError: the guard cannot be started.
     """
     # By this name what it leaves behind is found, whatever became of its guard.
-    spec = replace(spec, environment={**spec.environment, lowlevel.MARKER: str(record)})
+    spec = replace(spec, environment={**spec.environment, lowlevel.MARKER: str(mark)})
     if exits is None:
-        return await _started(spec, record, follow, spawn, None)
+        return await _started(spec, mark, follow, spawn, None)
     end, handle = exits.expect()
     try:
-        return await _started(replace(spec, exit_handle=handle), record, follow, spawn, end)
+        return await _started(replace(spec, exit_handle=handle), mark, follow, spawn, end)
     except BaseException:
         exits.forget(end)
         raise
@@ -374,42 +366,37 @@ async def start(
 
 async def _started(
     spec: ProcessSpec,
-    record: Path,
+    mark: Path,
     follow: Callable[[str, Any], asyncio.Task[None]],
     spawn: Callable[[Path, Iterable[int]], Guard],
     end: TrackedExit | None,
 ) -> ContainerProcess:
-    guard, reports, line = await _specified(spec, record, spawn)
-    if not line and not _words_of(record):
+    guard, reports, line = await _specified(spec, mark, spawn)
+    if not line and not _words_of(mark):
         # What starts guards was killed before it did; a second one is started.
         await _close(guard, reports)
-        guard, reports, line = await _specified(spec, record, spawn)
+        guard, reports, line = await _specified(spec, mark, spawn)
     try:
         report: dict[str, Any] = json.loads(line)
     except ValueError:  # it was killed before it said anything, or while it did
-        words = _words_of(record).splitlines()
+        words = _words_of(mark).splitlines()
         report = {"failed": f"the guard of the process ended: {words[-1] if words else 'no message'}"}
-        await finished_in_thread(lambda: lowlevel.kill_marked(str(record)))
+        await finished_in_thread(lambda: lowlevel.kill_marked(str(mark)))
     if "failed" in report:
         await _close(guard, reports)
         raise ProgramStartError(str(report["failed"]))
-    process = ContainerProcess(guard, record, end)
-    try:
-        process._started(report)  # noqa: SLF001 - its maker
-    except Exception:
-        # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
-        await _close(guard, reports)
-        raise
-    follow(f"container:{record.stem}", process.follow(reports)).add_done_callback(lambda _: process._unfollowed())  # noqa: SLF001
+    process = ContainerProcess(guard, mark, end)
+    process._started(report)  # noqa: SLF001 - its maker
+    follow(f"container:{mark.stem}", process.follow(reports)).add_done_callback(lambda _: process._unfollowed())  # noqa: SLF001
     return process
 
 
 async def _specified(
-    spec: ProcessSpec, record: Path, spawn: Callable[[Path, Iterable[int]], Guard]
+    spec: ProcessSpec, mark: Path, spawn: Callable[[Path, Iterable[int]], Guard]
 ) -> tuple[Guard, asyncio.StreamReader, bytes]:
     """A guard that has its specification, its reports, and the first of them; empty if it ended without one."""
     passed = [*(spec.stdio or ()), *(spec.exit_handle or ())[:2]]
-    guard = await made_in_thread(lambda: spawn(record.with_suffix(".err"), passed), Guard.abandon)
+    guard = await made_in_thread(lambda: spawn(mark.with_suffix(".err"), passed), Guard.abandon)
     reports = asyncio.StreamReader()
     try:
         loop = asyncio.get_running_loop()
@@ -435,9 +422,9 @@ async def _close(guard: Guard, reports: asyncio.StreamReader) -> None:
     await reports.read()
 
 
-def _words_of(record: Path) -> str:
+def _words_of(mark: Path) -> str:
     """What the guard itself complained of."""
-    return read_end(record.with_suffix(".err"), _WORDS_BYTES).decode(errors="replace").strip()
+    return read_end(mark.with_suffix(".err"), _WORDS_BYTES).decode(errors="replace").strip()
 
 
 def _moment(report: Mapping[str, Any]) -> datetime:

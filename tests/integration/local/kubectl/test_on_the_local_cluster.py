@@ -146,37 +146,6 @@ async def test_exec_with_a_terminal(kubectl: Kubectl) -> None:
     assert done.code == 7, done
 
 
-ECHO = """
-import sys
-print("ready? ", end="", flush=True)
-for line in sys.stdin:
-    print("got", line.strip(), flush=True)
-    print("warned", file=sys.stderr, flush=True)
-    if line.strip() == "end":
-        break
-print("over")
-"""
-
-
-async def test_attach(kubectl: Kubectl) -> None:
-    """Types into the process, sees what it writes from then on, and ends with it."""
-    pod = json.loads(manifest("talks", ECHO))
-    pod["spec"]["containers"][0]["stdin"] = True
-    await kubectl("create", "-f", "-", stdin=json.dumps(pod).encode())
-    await kubectl("wait", "--for=condition=Ready", "pod/talks", "--timeout=30s")
-    # The input of the container stays open when a client leaves: it has no `stdinOnce`.
-    done = await kubectl("attach", "-i", "talks", stdin=b"a\nend\n")
-    assert done.code == 0, done
-    assert "got a\n" in done.out
-    assert done.out.endswith("got end\nover\n")
-    assert "warned\nwarned\n" in done.err
-    await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/talks", "--timeout=30s")
-    # Both streams are in the log, in the order in which they were read.
-    logs = (await kubectl("logs", "talks")).out
-    assert sorted(logs.removeprefix("ready? ").splitlines()) == ["got a", "got end", "over", "warned", "warned"]
-    assert "cannot attach a container in a completed pod" in (await kubectl("attach", "talks")).err
-
-
 LISTENS = """
 import http.server, pathlib
 class Counts(http.server.BaseHTTPRequestHandler):

@@ -11,7 +11,9 @@ import pytest
 
 from tests.unit.local.node.modes import MODES
 from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.objects import uid_of
 from trainwright.controller.local.node.node import LocalNode
+from trainwright.controller.local.node.process import lowlevel
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import (
     NO_SERVERS,
@@ -122,12 +124,9 @@ def python(code: str) -> tuple[str, ...]:
     return ("python", "-c", code)
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in {b"Z", b"X"}
-    except OSError:
-        return False
+def processes_of(settings: NodeSettings, pod: Document) -> list[int]:
+    """The numbers of the processes that run for a pod."""
+    return lowlevel.marked(str(settings.pods / uid_of(pod)))
 
 
 MOST = [pytest.param(mode, marks=pytest.mark.local_is_enough) for mode in MODES[:-1]]

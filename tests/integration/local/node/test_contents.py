@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.local.node.conftest import POD, Pods, container, python, status
+from tests.integration.local.node.conftest import POD, Pods, container, processes_of, python, status
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret, ServiceAccount
 from trainwright.api.objects import uid_of
@@ -290,10 +290,9 @@ async def test_a_forced_deletion_leaves_no_process(pods: Pods, settings: NodeSet
     code = "import signal,time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
     made = await pods.create("forced", *python(code))
     await pods.reach("forced", "Running")
-    record = settings.pods / uid_of(made) / "containers" / "main" / "process.json"
-    pid = json.loads(record.read_text())["pid"]
+    assert processes_of(settings, made)
     await pods.client.delete(POD, "forced", pods.namespace, grace_period=0)
-    await eventually(lambda: Path(f"/proc/{pid}").exists(), lambda exists: not exists)
+    await eventually(lambda: processes_of(settings, made), lambda left: not left)
 
 
 async def test_termination_messages(pods: Pods) -> None:

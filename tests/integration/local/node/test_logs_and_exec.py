@@ -40,7 +40,7 @@ async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: LocalNode
     await pods.reach("talks", "Succeeded")
     assert await read(node, pods, "talks", LogRequest(tail_lines=1)) == "b\n"
     with pytest.raises(UnavailableError, match='container not found \\("main"\\)'):
-        await node.attach(pods.namespace, "talks", ExecRequest(container="main"))
+        await start(node, pods, "talks", ["true"])
 
 
 @IN_ONE_MODE
@@ -70,7 +70,7 @@ async def test_logs_that_are_not_there(pods: Pods, node: LocalNode) -> None:
     with pytest.raises(UnavailableError, match='container "other" in pod "waits" is not available'):
         await read(node, pods, "waits", LogRequest(), container="other")
     with pytest.raises(UnavailableError, match='container not found \\("main"\\)'):
-        await node.attach(pods.namespace, "waits", ExecRequest(container="main"))
+        await start(node, pods, "waits", ["true"])
 
 
 async def output(session: ExecSession) -> tuple[str, str]:
@@ -143,13 +143,9 @@ async def test_a_session_that_is_closed_ends_its_process(pods: Pods, node: Local
 
 async def test_sessions_end_with_their_container(pods: Pods, node: LocalNode, sleeper: str) -> None:
     session = await start(node, pods, sleeper, ["sleep", "600"])
-    attached = await node.attach(pods.namespace, sleeper, ExecRequest(container="main"))
     await pods.client.delete(POD, sleeper, pods.namespace, grace_period=1)
     assert await asyncio.wait_for(session.wait(), 60) == 137
     await session.close()
-    assert await asyncio.wait_for(attached.wait(), 60) == 0
-    assert await asyncio.wait_for(_all(attached.stdout), 60) == ""
-    await attached.close()
     await pods.gone(sleeper)
     with pytest.raises(UnavailableError):
         await start(node, pods, sleeper, ["true"])

@@ -3,7 +3,7 @@
 
 import json
 
-from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, status
+from tests.integration.local.node.conftest import POD, Pods, container, processes_of, python, status
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import annotations_of
@@ -67,11 +67,10 @@ async def test_a_running_pod_is_ready_and_ends_with_its_deletion(pods: Pods, set
     assert container(pod)["ready"]
     assert container(pod)["started"]
     folder = settings.pods / made["metadata"]["uid"]
-    pid = json.loads((folder / "containers" / "main" / "process.json").read_text())["pid"]
-    assert is_alive(pid)
+    assert processes_of(settings, made)
     await pods.client.delete(POD, "sleeper", pods.namespace)
     await pods.gone("sleeper")
-    assert not is_alive(pid)
+    assert not processes_of(settings, made)
     await eventually(folder.exists, is_empty)
 
 

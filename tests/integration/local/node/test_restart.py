@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, running_node, status
+from tests.integration.local.node.conftest import POD, Pods, container, processes_of, python, running_node, status
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import annotations_of, dig, uid_of
 from trainwright.controller.local.node.settings import NodeSettings
@@ -42,18 +42,13 @@ def unmanaged(client: Client, namespace: str, settings: NodeSettings) -> Pods:
     return Pods(client, namespace, settings.name)
 
 
-def record(settings: NodeSettings, pod: dict[str, object]) -> int:
-    path = settings.pods / uid_of(pod) / "containers" / "main" / "process.json"
-    return int(json.loads(path.read_text())["pid"])
-
-
 async def test_a_stopped_node_ends_its_pods(config: ClusterConfig, unmanaged: Pods, settings: NodeSettings) -> None:
     pods = unmanaged
     async with running_node(config, settings):
         made = await pods.create("stopped", *python("import time; time.sleep(600)"))
         await pods.reach("stopped", "Running")
-        pid = record(settings, made)
-    assert not is_alive(pid)
+        assert processes_of(settings, made)
+    assert not processes_of(settings, made)
     pod = await pods.get("stopped")
     assert (status(pod)["phase"], status(pod)["reason"]) == ("Failed", "Terminated")
     assert container(pod)["state"]["terminated"]["exitCode"] == 143
@@ -75,11 +70,11 @@ async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(
         await pods.reach("done", "Succeeded")
         await pods.reach("running", "Running")
         await pods.reach("gone", "Running")
-        pid = record(settings, made)
+        assert processes_of(settings, made)
         await eventually(lambda: [path for path in settings.logs.glob("*/main/0.log") if "up" in path.read_text()])
         crashing.send_signal(signal.SIGKILL)
         crashing.wait()
-    await eventually(lambda: is_alive(pid), lambda alive: not alive)
+    await eventually(lambda: processes_of(settings, made), lambda left: not left)
     # Deleted while no node runs: the object waits for the node.
     await pods.client.delete(POD, "gone", pods.namespace)
     async with running_node(config, settings) as node:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node import files, folders
+from trainwright.controller.local.node import files
 from trainwright.controller.local.node import volumes as atomic
 from trainwright.controller.local.node.document import ConfigError
 from trainwright.controller.local.node.folders import remove_pod
@@ -138,12 +138,19 @@ def test_a_subpath_does_not_leave_its_volume_by_a_link(tmp_path: Path, precious:
     assert (data / "real" / "deep").is_dir()
 
 
-def test_what_pods_made_of_their_records_does_not_stop_the_next_start(tmp_path: Path, precious: Path) -> None:
-    containers = tmp_path / "pods" / "uid" / "containers"
-    for name in ("link", "folder", "long"):
-        (containers / name).mkdir(parents=True)
-    (containers / "link" / "process.json").symlink_to(precious)
-    (containers / "folder" / "process.json").mkdir()
-    (containers / "long" / "process.json").symlink_to("x" * 300)
-    assert folders.end_survivors(tmp_path / "pods") == {"uid"}
+def test_the_folder_for_temporary_files_is_that_of_the_pod_alone(
+    tmp_path: Path, precious: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic, "SHORT", tmp_path)
+    folder = atomic.make_temporary("uid-1")
+    assert atomic.make_temporary("uid-1") == folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (folder / "file").touch()
+    for _ in range(2):
+        atomic.remove_temporary("uid-1")
+        assert not folder.exists()
+    folder.symlink_to(precious.parent)
+    with pytest.raises(FileExistsError):
+        atomic.make_temporary("uid-1")
+    atomic.remove_temporary("uid-1")
     assert precious.exists()

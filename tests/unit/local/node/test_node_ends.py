@@ -37,33 +37,23 @@ def ends() -> Iterator[ExitOrderTracker]:
     made.close()
 
 
-async def test_a_program_that_nobody_saw_ending_has_the_time_of_its_guard(ends: ExitOrderTracker) -> None:
-    (late, _), (early, _) = ends.expect(), ends.expect()
-    late.report(NOW + timedelta(seconds=1))
-    early.report(NOW)
-    assert await early.at() == NOW
-    assert await late.at() == NOW + timedelta(seconds=1)
-
-
 @pytest.mark.parametrize(
     ("second", "wanted"),
     [
         (timedelta(milliseconds=3), timedelta(milliseconds=3)),
         (timedelta(0), timedelta(microseconds=1)),
-        (timedelta(milliseconds=-30), timedelta(microseconds=1)),  # its guard was faster
+        (timedelta(milliseconds=-30), timedelta(microseconds=1)),
         (timedelta(hours=-2), timedelta(hours=-2)),  # the clock was set back
     ],
 )
-async def test_times_ascend_in_the_order_of_the_ends(
+async def test_times_of_programs_that_nobody_saw_ending_ascend(
     ends: ExitOrderTracker, second: timedelta, wanted: timedelta
 ) -> None:
     (one, _), (two, _) = ends.expect(), ends.expect()
-    for end in (one, two):
-        ends.put(end)
-    two.report(NOW + second)
-    one.report(NOW)
-    assert await one.at() == NOW
-    assert await two.at() == NOW + wanted
+    assert not two.seen()
+    assert one.report(NOW) == NOW
+    assert two.report(NOW + second) == NOW + wanted
+    assert two.seen()
 
 
 ANNOUNCED = """
@@ -82,10 +72,10 @@ async def test_the_observer_sees_the_order_of_ends_however_late_it_looks(ends: E
     expected = [ends.expect() for _ in range(6)]
     order = [3, 0, 5, 1, 4, 2]
     end_in_order(Path(lowlevel.__file__), [ticket for _, ticket in expected], order)
+    times: list[datetime] = []
     for index, (end, _) in enumerate(expected):
         # The guard of what ended last reports first, and says that it was the first.
-        end.report(NOW - timedelta(milliseconds=order.index(index)))
-    times = [await end.at() for end, _ in expected]
+        times.append(end.report(NOW - timedelta(milliseconds=order.index(index))))
     assert sorted(range(6), key=lambda index: times[index]) == order
 
 
@@ -102,16 +92,6 @@ def end_in_order(file: Path, tickets: list[ExitHandle | None], order: list[int])
             assert one.stdout.readline() == b"announced\n"
         for index in order:
             running[index].communicate(b"\n")
-
-
-async def test_a_program_that_could_not_be_started_holds_up_nobody(ends: ExitOrderTracker) -> None:
-    (failed, _), (other, _) = ends.expect(), ends.expect()
-    for end in (failed, other):
-        ends.put(end)
-    other.report(NOW)
-    assert not other.settled.done()
-    ends.forget(failed)
-    assert await other.at() == NOW
 
 
 async def test_descriptors_of_programs_are_given_back(ends: ExitOrderTracker) -> None:

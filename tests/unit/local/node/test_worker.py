@@ -185,10 +185,10 @@ async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(
     began, go_on = threading.Event(), threading.Event()
     made: list[Path] = []
 
-    def slow(link: Path) -> Path:
+    def slow(uid: str) -> Path:
         began.set()
         go_on.wait()
-        made.append(volumes.make_temporary(link))
+        made.append(volumes.make_temporary(uid))
         return made[0]
 
     monkeypatch.setattr(module, "make_temporary", slow)
