@@ -15,8 +15,7 @@ from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver.kinds.definitions import served_versions
 from trainwright.controller.local.apiserver.views.tables import (
     table_format,
-    table_of_list,
-    table_of_object,
+    table_of,
 )
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
@@ -237,14 +236,14 @@ async def compare(transport: HTTPTransport, path: str, api_version: str, kind: s
 
     async def both() -> tuple[Document, Document]:
         real = comparable(await send(transport, Request("GET", path, headers=TABLE)))
-        ours = comparable(table_of_list(how, listed["items"], real["metadata"], now=wall_clock()))
+        ours = comparable(table_of(how, listed["items"], real["metadata"], now=wall_clock()))
         return ours, real
 
     await assert_alike(both)
     for item in listed["items"][:1]:
         place = f"{path}/{item['metadata']['name']}"
         real = comparable(await send(transport, Request("GET", place, {"includeObject": "None"}, TABLE)))
-        ours = comparable(table_of_object(how, item, now=wall_clock(), include="None"))
+        ours = comparable(table_of(how, [item], item["metadata"], now=wall_clock(), include="None"))
         assert [row["object"] for row in ours["rows"]] == [row["object"] for row in real["rows"]] == [None]
         assert ours["metadata"] == real["metadata"]
 
@@ -274,7 +273,8 @@ async def test_a_default_storage_class_is_marked(transport: HTTPTransport, names
     query = {"dryRun": "All", "includeObject": "None"}
     made = await send(transport, Request("POST", path, {"dryRun": "All"}, JSON, body))
     real = await send(transport, Request("POST", path, query, JSON | TABLE, body))
-    ours = table_of_object(table_format(resource("storage.k8s.io/v1", kind)), made, now=wall_clock(), include="None")
+    how = table_format(resource("storage.k8s.io/v1", kind))
+    ours = table_of(how, [made], {}, now=wall_clock(), include="None")
     # A dry run has no time of creation, so what differs is the age, the last column.
     assert real["rows"][0]["cells"][0] == f"{namespace} (default)"
     assert ours["rows"][0]["cells"][:-1] == real["rows"][0]["cells"][:-1]
@@ -295,7 +295,7 @@ async def test_custom_resources(transport: HTTPTransport, namespace: str) -> Non
 
     async def both() -> tuple[Document, Document]:
         real = await send(transport, Request("GET", path, {"includeObject": "Object"}, TABLE))
-        ours = table_of_list(how, listed["items"], real["metadata"], now=wall_clock(), include="Object")
+        ours = table_of(how, listed["items"], real["metadata"], now=wall_clock(), include="Object")
         # The name's description is Kubernetes' API documentation.
         real["columnDefinitions"][0]["description"] = ""
         return ours, real

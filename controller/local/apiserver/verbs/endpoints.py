@@ -14,7 +14,7 @@ from trainwright.controller.local.apiserver.merge.patch import (
 )
 from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
 from trainwright.controller.local.apiserver.request import bodies
-from trainwright.controller.local.apiserver.request.call import RequestInfo, list_options, negotiate
+from trainwright.controller.local.apiserver.request.call import RequestInfo, list_options, negotiate, selection_of
 from trainwright.controller.local.apiserver.request.info import ServerResponse, WriteQuery, write_options
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.verbs import deletes, reads
@@ -299,7 +299,7 @@ class Endpoints:
         wanted = negotiate(call)
         options = deletes.read_options(call)
         listing = list_options(call)
-        items, version, _, _ = await self._reads.select(call, listing, self._reads.selection(call))
+        items, version, _, _ = await self._reads.select(call, listing, selection_of(call))
         for one in items:
             single = RequestInfo(
                 request=call.request,

@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import yaml
@@ -25,13 +26,11 @@ from trainwright.controller.local.apiserver.request.info import ServerResponse, 
 from trainwright.controller.local.apiserver.store import Expired, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.apiserver.views.tables import (
-    Include,
     include_of,
     partial_metadata,
     partial_metadata_list,
     table_format,
-    table_of_list,
-    table_of_object,
+    table_of,
 )
 
 
@@ -124,38 +123,18 @@ class ResourceReads:
         self, call: RequestInfo, items: Sequence[StoredObject], metadata: Document, wanted: MediaTypeOptions
     ) -> ServerResponse:
         """Objects as a list, in the form that the client wants. Raises StatusError."""
-        if call.resource.custom and wanted.form == "object":
+        served = call.resource
+        if served.custom and wanted.form == "object":
             # Lists of custom resources are maps to the real server, which sets the token even if there is none.
             metadata.setdefault("continue", "")
         if wanted.form == "object" and not wanted.yaml:
-            return ServerResponse(body=list_bytes(call.resource, items, metadata))
-        documents = [call.resource.named(one.document()) for one in items]
-        made: Document
-        if wanted.form == "table":
-            made = table_of_list(
-                table_format(call.resource),
-                documents,
-                metadata,
-                now=call.now,
-                include=include(call),
-                version=wanted.version,
-            )
-        elif wanted.form == "metadata":
-            if not wanted.as_list:
-                raise errors.form_not_acceptable(
-                    "you requested PartialObjectMetadata, but the requested object is a list "
-                    f"({bodies.go_type(call.resource, of_list=True)})"
-                )
-            made = partial_metadata_list(documents, metadata, wanted.version)
-        else:
-            served = call.resource
-            made = {"apiVersion": served.api_version, "kind": served.listed_as, "metadata": metadata}
-            made["items"] = documents if served.custom else [_without_kind(one) for one in documents]
-        return answered(made, wanted)
-
-    def selection(self, call: RequestInfo) -> ObjectSelection:
-        """The selectors of a call. Raises StatusError."""
-        return selection_of(call)
+            return ServerResponse(body=list_bytes(served, items, metadata))
+        documents = [served.named(one.document()) for one in items]
+        if wanted.form != "object":
+            return answered(formed(call, documents, wanted, metadata=metadata, now=call.now), wanted)
+        items_ = documents if served.custom else [_without_kind(one) for one in documents]
+        head = {"apiVersion": served.api_version, "kind": served.listed_as, "metadata": metadata}
+        return answered({**head, "items": items_}, wanted)
 
     async def select(
         self, call: RequestInfo, options: ListOptions, selection: ObjectSelection
@@ -217,30 +196,48 @@ class ResourceReads:
         return error
 
 
-def shown(call: RequestInfo, document: Document, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:
-    """One object in the form that the client wants."""
+def formed(
+    call: RequestInfo,
+    documents: Sequence[Document],
+    wanted: MediaTypeOptions,
+    *,
+    now: datetime,
+    metadata: Document | None = None,
+    headers: bool = True,
+) -> Document:
+    """Objects as a table or as metadata alone. Raises StatusError where a list was asked for and it is none, or not.
+
+    Args:
+        call: asks for them.
+        documents: several, or one.
+        wanted: the form.
+        now: what ages are counted to.
+        metadata: of the list; None for one object.
+        headers: whether a table defines its columns.
+    """
+    of_list, version = metadata is not None, wanted.version
+    about: Document = metadata if metadata is not None else documents[0].get("metadata") or {}
     if wanted.form == "table":
+        include = include_of(call.request.param("includeObject"))
         how = table_format(call.resource)
-        made = table_of_object(how, document, now=call.now, include=include(call), version=wanted.version)
-        return answered(made, wanted, status)
-    if wanted.form == "metadata":
-        if wanted.as_list:
-            raise errors.form_not_acceptable(
-                "you requested PartialObjectMetadataList, but the requested object is not a list "
-                f"({bodies.go_type(call.resource)})"
-            )
-        return answered(partial_metadata(document, wanted.version), wanted, status)
+        return table_of(how, documents, about, now=now, include=include, version=version, headers=headers)
+    if wanted.as_list != of_list:
+        kind = bodies.go_type(call.resource, of_list=of_list)
+        what = f"is {'' if of_list else 'not '}a list ({kind})"
+        raise errors.form_not_acceptable(f"you requested {wanted.kind}, but the requested object {what}")
+    return partial_metadata_list(documents, about, version) if of_list else partial_metadata(documents[0], version)
+
+
+def shown(call: RequestInfo, document: Document, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:
+    """One object in the form that the client wants. Raises StatusError."""
+    if wanted.form != "object":
+        document = formed(call, [document], wanted, now=call.now)
     return answered(document, wanted, status)
 
 
 def _without_kind(document: Document) -> Document:
     """An item of a list of a built-in kind."""
     return {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}
-
-
-def include(call: RequestInfo) -> Include:
-    """What of each object goes into its row of a table. Raises StatusError."""
-    return include_of(call.request.param("includeObject"))
 
 
 def answered(document: Any, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:

@@ -30,9 +30,9 @@ from trainwright.controller.local.apiserver.store import (
     StoreWatch,
 )
 from trainwright.controller.local.apiserver.verbs import reads
-from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, include
+from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, formed
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
-from trainwright.controller.local.apiserver.views.tables import Include, partial_metadata, table_format, table_of_object
+from trainwright.controller.local.apiserver.views.tables import include_of
 
 SECONDS = 1800
 """How long a watch lasts at least that does not say it; up to twice as long, so that not all end together."""
@@ -55,6 +55,7 @@ class Watches:
         selection = selection_of(call)
         version = parsed_version(options.version, errors.plain_internal)
         seconds = float(options.seconds or SECONDS * (1 + fraction()))
+        include_of(call.request.param("includeObject"))
         frames = _Frames(call, selection, wanted)
         if wanted.form == "metadata" and wanted.as_list:
             # The real server finds out with the first event that no object is a list, and ends the stream.
@@ -150,7 +151,6 @@ class _Frames:
         self._served = call.resource
         self._selection = selection
         self._wanted = wanted
-        self._include: Include = include(call)
         self._columns_sent = False
 
     def initial(self, one: StoredObject) -> bytes | None:
@@ -191,17 +191,9 @@ class _Frames:
         return self._framed(type_, self._served.named(one.document()))
 
     def _framed(self, type_: str, document: Document) -> bytes:
-        if self._wanted.form == "metadata":
-            document = partial_metadata(document, self._wanted.version)
-        elif self._wanted.form == "table":
-            document = table_of_object(
-                table_format(self._served),
-                document,
-                now=wall_clock(),
-                include=self._include,
-                version=self._wanted.version,
-                headers=not self._columns_sent,
-            )
+        if self._wanted.form != "object":
+            headers = not self._columns_sent
+            document = formed(self._call, [document], self._wanted, now=wall_clock(), headers=headers)
             self._columns_sent = True
         return reads.event_bytes(type_, encode(document))
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells of tables: read at the path that the row of a kind says, or by a function of this file."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,59 +25,37 @@ from trainwright.controller.local.apiserver.views.reading import (
 _ENDS = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
 
-@dataclass(slots=True)
-class _Restarts:
-    count: int = 0
-    last: str = ""
-
-    def add(self, container: Document) -> None:
-        """Count a container's restarts, and note when its last run ended."""
-        self.count += container.get("restartCount") or 0
-        ended = part(container, "lastState", "terminated").get("finishedAt")
-        if ended and (not self.last or parse(self.last) < parse(ended)):
-            self.last = ended
-
-    def shown(self, now: datetime) -> str:
-        return f"{self.count} ({since(self.last, now)} ago)" if self.count and self.last else str(self.count)
-
-
-@dataclass(slots=True)
-class _Findings:
-    """What the containers tell of a pod."""
-
-    reason: str
-    ready: int = 0
-    initializing: bool = False
-
-
 def pod_cells(pod: Document, now: datetime) -> list[Any]:
     """The cells of a pod."""
     metadata, spec, status = part(pod, "metadata"), part(pod, "spec"), part(pod, "status")
-    sidecars = {one.get("name") for one in parts(spec, "initContainers") if one.get("restartPolicy") == "Always"}
-    found = _Findings(_pod_reason(status))
-    of_all_init, restarts = _Restarts(), _Restarts()
-    _look_at_init_containers(pod, sidecars, found, of_all_init, restarts)
-    if not found.initializing or condition_is_true(status, "Initialized"):
-        _look_at_containers(status, found, restarts)
+    initial = parts(spec, "initContainers")
+    sidecars = {one.get("name") for one in initial if one.get("restartPolicy") == "Always"}
+    started, ready, blocked = _initialized(parts(status, "initContainerStatuses"), sidecars, len(initial))
+    reason = blocked or _pod_reason(status)
+    if blocked and not condition_is_true(status, "Initialized"):
+        counted = started
     else:
-        restarts = of_all_init
+        containers = parts(status, "containerStatuses")
+        counted = [*(one for one in started if one.get("name") in sidecars), *containers]
+        ready += sum(map(_runs, containers))
+        reason = _containers_reason(status, containers, reason)
     if metadata.get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
-            found.reason = "Unknown"
+            reason = "Unknown"
         elif status.get("phase") not in _ENDS:
-            found.reason = "Terminating"
-    total = len(parts(spec, "containers")) + len(sidecars)
-    addresses = parts(status, "podIPs")
+            reason = "Terminating"
+    addresses, gates = parts(status, "podIPs"), parts(spec, "readinessGates")
+    true = sum(condition_is_true(status, gate.get("conditionType")) for gate in gates)
     return [
         metadata.get("name"),
-        f"{found.ready}/{total}",
-        found.reason,
-        restarts.shown(now),
+        f"{ready}/{len(parts(spec, 'containers')) + len(sidecars)}",
+        reason,
+        _restarts(counted, now),
         since(metadata.get("creationTimestamp"), now),
         text(addresses[0], "ip", NONE) if addresses else NONE,
         text(spec, "nodeName", NONE),
         text(status, "nominatedNodeName", NONE),
-        _gates(spec, status),
+        f"{true}/{len(gates)}" if gates else NONE,
     ]
 
 
@@ -91,79 +68,66 @@ def pod_conditions(pod: Document) -> list[dict[str, str]]:
 
 
 def _pod_reason(status: Document) -> str:
-    gated = any(
-        one.get("type") == "PodScheduled" and one.get("reason") == "SchedulingGated"
-        for one in parts(status, "conditions")
-    )
+    scheduling = (one for one in parts(status, "conditions") if one.get("type") == "PodScheduled")
+    gated = any(one.get("reason") == "SchedulingGated" for one in scheduling)
     return "SchedulingGated" if gated else text(status, "reason", text(status, "phase"))
 
 
-def _look_at_init_containers(
-    pod: Document, sidecars: set[Any], found: _Findings, of_all: _Restarts, of_sidecars: _Restarts
-) -> None:
-    """Up to the first one that has neither ended well nor is a sidecar that runs."""
-    statuses = parts(part(pod, "status"), "initContainerStatuses")
+def _initialized(statuses: Sequence[Document], sidecars: set[Any], total: int) -> tuple[list[Document], int, str]:
+    """The init containers up to the one that the pod waits for, how many sidecars are ready, and what it waits for."""
+    ready = 0
     for index, container in enumerate(statuses):
-        of_all.add(container)
-        is_sidecar = container.get("name") in sidecars
-        if is_sidecar:
-            of_sidecars.add(container)
         state = part(container, "state")
-        terminated, waiting = state.get("terminated"), part(state, "waiting")
+        terminated, waiting = state.get("terminated"), text(part(state, "waiting"), "reason", "PodInitializing")
         if terminated is not None and not terminated.get("exitCode"):
             continue
-        if is_sidecar and container.get("started"):
-            found.ready += container.get("ready") is True
+        if container.get("name") in sidecars and container.get("started"):
+            ready += container.get("ready") is True
             continue
-        if terminated is not None:
-            found.reason = f"Init:{_ended(terminated)}"
-        elif text(waiting, "reason", "PodInitializing") != "PodInitializing":
-            found.reason = f"Init:{waiting['reason']}"
-        else:
-            found.reason = f"Init:{index}/{len(parts(part(pod, 'spec'), 'initContainers'))}"
-        found.initializing = True
-        return
+        why = f"{index}/{total}" if waiting == "PodInitializing" else waiting
+        return list(statuses[: index + 1]), ready, f"Init:{why if terminated is None else _ended(terminated)}"
+    return list(statuses), ready, ""
 
 
-def _look_at_containers(status: Document, found: _Findings, restarts: _Restarts) -> None:
+def _runs(container: Document) -> bool:
+    state = part(container, "state")
+    if part(state, "waiting").get("reason") or state.get("terminated") is not None:
+        return False
+    return bool(container.get("ready")) and state.get("running") is not None
+
+
+def _containers_reason(status: Document, containers: Sequence[Document], reason: str) -> str:
     """The first container's reason counts most, so it is looked at last."""
-    running, failure = False, ""
-    for container in reversed(parts(status, "containerStatuses")):
-        restarts.add(container)
+    failure = ""
+    for container in reversed(containers):
         state = part(container, "state")
         terminated = state.get("terminated")
-        if reason := part(state, "waiting").get("reason"):
-            found.reason = reason
+        if waiting := part(state, "waiting").get("reason"):
+            reason = waiting
         elif terminated is not None:
-            found.reason = _ended(terminated)
-            if terminated.get("exitCode"):
-                failure = found.reason
-        elif container.get("ready") and state.get("running") is not None:
-            running = True
-            found.ready += 1
-    if found.reason == "Completed":
-        if running and any(
-            one.get("type") == "Ready" and one.get("status") == "True" for one in parts(status, "conditions")
-        ):
-            found.reason = "Running"
-        elif failure:
-            found.reason = failure
-        elif running:
-            found.reason = "NotReady"
+            reason = _ended(terminated)
+            failure = reason if terminated.get("exitCode") else failure
+    if reason != "Completed":
+        return reason
+    running = any(map(_runs, containers))
+    ready = {"type": "Ready", "status": "True"}.items()
+    if running and any(ready <= one.items() for one in parts(status, "conditions")):
+        return "Running"
+    return failure or ("NotReady" if running else reason)
 
 
 def _ended(terminated: Document) -> str:
-    if terminated.get("reason"):
-        return text(terminated, "reason")
-    if terminated.get("signal"):
-        return f"Signal:{terminated['signal']}"
-    return f"ExitCode:{terminated.get('exitCode') or 0}"
+    signal = terminated.get("signal")
+    code = f"Signal:{signal}" if signal else f"ExitCode:{terminated.get('exitCode') or 0}"
+    return text(terminated, "reason", code)
 
 
-def _gates(spec: Document, status: Document) -> str:
-    gates = parts(spec, "readinessGates")
-    true = sum(condition_is_true(status, gate.get("conditionType")) for gate in gates)
-    return f"{true}/{len(gates)}" if gates else NONE
+def _restarts(containers: Sequence[Document], now: datetime) -> str:
+    """How often containers were started again, and when the last of their runs ended."""
+    count = sum(one.get("restartCount") or 0 for one in containers)
+    ends = [part(one, "lastState", "terminated").get("finishedAt") for one in containers]
+    last = max(filter(None, ends), key=parse, default=None)
+    return f"{count} ({since(last, now)} ago)" if count and last else str(count)
 
 
 _UNSET = "<unset>"
@@ -181,16 +145,11 @@ def default_cells(document: Document, _: datetime) -> list[Any]:
     return [name_of(document), part(document, "metadata").get("creationTimestamp", "")]
 
 
-# ------------------------------------------------------------------ jobs
-
-
 def _completions(job: Document) -> str:
-    spec = part(job, "spec")
-    succeeded = part(job, "status").get("succeeded") or 0
+    spec, succeeded = part(job, "spec"), part(job, "status").get("succeeded") or 0
     completions, parallelism = spec.get("completions"), spec.get("parallelism") or 0
-    if completions is not None:
-        return f"{succeeded}/{completions}"
-    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+    wanted = completions if completions is not None else f"1 of {parallelism}" if parallelism > 1 else 1
+    return f"{succeeded}/{wanted}"
 
 
 def _duration(job: Document, now: datetime) -> str:
@@ -200,25 +159,17 @@ def _duration(job: Document, now: datetime) -> str:
 
 
 def _job_status(job: Document) -> str:
-    status = part(job, "status")
-    for kind in ("Complete", "Failed"):
-        if condition_is_true(status, kind):
-            return kind
-    if part(job, "metadata").get("deletionTimestamp"):
-        return "Terminating"
-    others = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
-    return next((kind for kind in others if condition_is_true(status, kind)), "Running")
-
-
-# ------------------------------------------------------------------ nodes
+    status, going = part(job, "status"), part(job, "metadata").get("deletionTimestamp")
+    ends = ("Complete", "Failed")
+    others = ("Terminating",) if going else ("Suspended", "FailureTarget", "SuccessCriteriaMet")
+    shown = (kind for kind in (*ends, *others) if kind == "Terminating" or condition_is_true(status, kind))
+    return next(shown, "Running")
 
 
 def _node_status(node: Document) -> str:
     ready = [one for one in parts(part(node, "status"), "conditions") if one.get("type") == "Ready"]
-    states = ["Unknown"] if not ready else ["Ready" if ready[-1].get("status") == "True" else "NotReady"]
-    if part(node, "spec").get("unschedulable"):
-        states.append("SchedulingDisabled")
-    return ",".join(states)
+    state = "Unknown" if not ready else "Ready" if ready[-1].get("status") == "True" else "NotReady"
+    return f"{state},SchedulingDisabled" if part(node, "spec").get("unschedulable") else state
 
 
 def _kernel(node: Document) -> str:
@@ -228,13 +179,9 @@ def _kernel(node: Document) -> str:
 
 
 def _roles(node: Document) -> str:
-    found: set[str] = set()
-    for key, value in part(node, "metadata", "labels").items():
-        if key.startswith(_ROLE_LABEL) and key != _ROLE_LABEL:
-            found.add(key.removeprefix(_ROLE_LABEL))
-        elif key == "kubernetes.io/role" and value:
-            found.add(value)
-    return ",".join(sorted(found)) or NONE
+    labels = part(node, "metadata", "labels")
+    found = {key.removeprefix(_ROLE_LABEL) for key in labels if key.startswith(_ROLE_LABEL)}
+    return ",".join(sorted({*found, labels.get("kubernetes.io/role") or ""} - {""})) or NONE
 
 
 def _address(kind: str) -> Read:
@@ -245,30 +192,23 @@ def _address(kind: str) -> Read:
     return read
 
 
-# ------------------------------------------------------------------ events, in the form of either group
-
-
 def _of_event(*fields: str) -> Read:
+    """The first of some fields that is set: events have the form of either of two groups."""
     return lambda event: next((event[field] for field in fields if event.get(field)), None)
 
 
 _first_seen = _of_event("firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
 _last_seen = _of_event("lastTimestamp", "deprecatedLastTimestamp")
+_count = _of_event("count", "deprecatedCount")
+_involved = _of_event("involvedObject", "regarding")
 
 
 def _last_time(event: Document, now: datetime) -> str:
-    series = part(event, "series").get("lastObservedTime") if event.get("series") is not None else None
-    return since(series or _last_seen(event) or _first_seen(event), now)
-
-
-def _count(event: Document) -> int:
-    if event.get("series") is not None:
-        return part(event, "series").get("count") or 0
-    return _of_event("count", "deprecatedCount")(event) or 1
+    return since(part(event, "series").get("lastObservedTime") or _last_seen(event) or _first_seen(event), now)
 
 
 def _target(event: Document) -> str:
-    involved = part(event, "involvedObject") or part(event, "regarding")
+    involved = _involved(event) or {}
     target, name = text(involved, "kind").lower(), text(involved, "name")
     return f"{target}/{name}" if name else target
 
@@ -278,13 +218,6 @@ def _source(event: Document) -> str:
     component = text(source, "component") or text(event, "reportingComponent") or text(event, "reportingController")
     instance = text(source, "host") or text(event, "reportingInstance")
     return f"{component}, {instance}" if instance else component
-
-
-# ------------------------------------------------------------------ networks
-
-
-def _ports(service: Document) -> str:
-    return ",".join(map(_port, parts(part(service, "spec"), "ports"))) or NONE
 
 
 def _port(port: Document) -> str:
@@ -299,19 +232,12 @@ def _external_addresses(service: Document) -> str:
         case "ClusterIP" | "NodePort":
             return ",".join(external) or NONE
         case "LoadBalancer":
-            return ",".join([*_balanced(service), *external]) or "<pending>"
+            balanced = parts(part(service, "status", "loadBalancer"), "ingress")
+            addresses = {text(one, "ip") or text(one, "hostname") for one in balanced} - {""}
+            return ",".join([*sorted(addresses), *external]) or "<pending>"
         case "ExternalName":
             return text(spec, "externalName")
     return UNKNOWN
-
-
-def _balanced(document: Document) -> list[str]:
-    """The addresses of a load balancer."""
-    ingress = parts(part(document, "status", "loadBalancer"), "ingress")
-    return sorted({text(one, "ip") or text(one, "hostname") for one in ingress} - {""})
-
-
-# ------------------------------------------------------------------ storage
 
 
 def _modes(document: Document) -> str:
@@ -325,14 +251,13 @@ def _storage_class(document: Document) -> str:
 
 
 def _phase(document: Document) -> str:
-    if part(document, "metadata").get("deletionTimestamp"):
-        return "Terminating"
-    return text(part(document, "status"), "phase")
+    going = part(document, "metadata").get("deletionTimestamp")
+    return "Terminating" if going else text(part(document, "status"), "phase")
 
 
 def _claim(volume: Document) -> str:
-    claim = part(volume, "spec", "claimRef")
-    return f"{text(claim, 'namespace')}/{text(claim, 'name')}" if "claimRef" in part(volume, "spec") else ""
+    claim = part(volume, "spec").get("claimRef")
+    return "" if claim is None else f"{text(claim, 'namespace')}/{text(claim, 'name')}"
 
 
 def _if_bound(read: Read) -> Read:
@@ -346,14 +271,10 @@ def _class_name(storage_class: Document) -> str:
     return f"{name_of(storage_class)} (default)" if default else name_of(storage_class)
 
 
-# ------------------------------------------------------------------ others
-
-
-def _subjects(kind: str) -> Read:
+def _subjects(kind: str, name: str = "{name}") -> Read:
     def read(binding: Document) -> str:
         found = [one for one in parts(binding, "subjects") if one.get("kind") == kind]
-        inside = "namespace" if kind == "ServiceAccount" else ""
-        return ", ".join(f"{text(one, inside)}/{text(one, 'name')}" if inside else text(one, "name") for one in found)
+        return ", ".join(name.format_map({"namespace": "", "name": "", **one}) for one in found)
 
     return read
 
@@ -384,16 +305,16 @@ _VOLUME: dict[str, str | Read] = {
 _SUBJECTS: dict[str, str | Read] = {
     "Users": _subjects("User"),
     "Groups": _subjects("Group"),
-    "ServiceAccounts": _subjects("ServiceAccount"),
+    "ServiceAccounts": _subjects("ServiceAccount", "{namespace}/{name}"),
 }
 _EVENT: dict[str, str | Read] = {
     "Type": ".type",
     "Reason": ".reason",
     "Object": _target,
-    "Subobject": lambda event: text(part(event, "involvedObject") or part(event, "regarding"), "fieldPath"),
+    "Subobject": lambda event: text(_involved(event) or {}, "fieldPath"),
     "Source": _source,
     "Message": lambda event: (text(event, "message") or text(event, "note")).strip(),
-    "Count": _count,
+    "Count": lambda event: part(event, "series").get("count") or _count(event) or 1,
 }
 CELLS: dict[str, Mapping[str, str | Read | None]] = {
     "Event": _EVENT,

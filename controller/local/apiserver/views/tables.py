@@ -19,7 +19,6 @@ from trainwright.controller.local.apiserver.views.cells import (
 )
 from trainwright.controller.local.apiserver.views.jsonpath import JSONPathError, Path, compile_path, result_text
 from trainwright.controller.local.apiserver.views.reading import UNKNOWN, Document, since
-from trainwright.controller.local.values import quoted
 
 
 def _no_conditions(_: Document) -> list[dict[str, str]]:
@@ -42,13 +41,7 @@ class TableFormat:
 
 
 def _definition(column: Column) -> dict[str, Any]:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": column.format,
-        "description": column.description,
-        "priority": column.priority,
-    }
+    return {name: getattr(column, name) for name in ("name", "type", "format", "description", "priority")}
 
 
 _NAME = Column("Name", format="name")
@@ -95,17 +88,17 @@ def _cell(find: Path, kind: str, document: Document, now: datetime) -> Any:
     found = find(document)
     if not found:
         return None
-    return result_text(found[0]) if kind == "string" else _typed(kind, found[0], now)
-
-
-def _typed(kind: str, value: Any, now: datetime) -> Any:
-    if kind == "boolean":
-        return value if type(value) is bool else None
-    if kind == "date":
-        return _date(value, now) if type(value) is str else None
-    if type(value) not in (int, float):
-        return None
-    return int(value) if kind == "integer" else value
+    value = found[0]
+    match kind, value:
+        case "string", _:
+            return result_text(value)
+        case ("boolean", bool()):
+            return value
+        case "date", str():
+            return _date(value, now)
+        case (("integer" | "number"), (int() | float())) if not isinstance(value, bool):
+            return int(value) if kind == "integer" else value
+    return None
 
 
 def _date(value: str, now: datetime) -> str:
@@ -124,21 +117,16 @@ _LIST_FIELDS = ("resourceVersion", "continue", "remainingItemCount")
 
 
 def include_of(text: str) -> Include:
-    """The query parameter `includeObject`, which says what of each object goes into its row.
-
-    Raises:
-        StatusError: it has another value.
-    """
+    """The query parameter `includeObject`, which says what of each object goes into its row. Raises StatusError."""
     match text:
         case "" | "Metadata":
             return "Metadata"
         case "None" | "Object":
             return text
-    said = f"includeObject: Invalid value: {quoted(text)}: must be 'Metadata', 'Object', 'None', or empty"
-    raise errors.bad_request(f"Unable to convert to Table as requested: {said}")
+    raise errors.bad_request(f"includeObject={text!r}: use Metadata, Object or None")
 
 
-def table_of_list(
+def table_of(
     how: TableFormat,
     items: Iterable[Document],
     metadata: Document,
@@ -146,46 +134,25 @@ def table_of_list(
     now: datetime,
     include: Include = "Metadata",
     version: str = "v1",
+    headers: bool = True,
 ) -> dict[str, Any]:
-    """The Table of a list.
+    """The Table of a list, or of one object.
 
     Args:
         how: the format of the kind.
         items: the objects. For `include="Object"` they need kind and apiVersion.
-        metadata: of the list.
+        metadata: of the list, or of the object.
         now: what ages are counted to.
         include: what of each object goes into its row.
         version: of the Table, `v1` or `v1beta1`.
+        headers: whether it defines the columns; the events of a watch do not after the first.
     """
-    rows = [_row(how, item, now, include, version) for item in items]
-    kept = {key: metadata[key] for key in _LIST_FIELDS if metadata.get(key)}
-    return _table(how, rows, kept, version, headers=True)
-
-
-def table_of_object(
-    how: TableFormat,
-    document: Document,
-    *,
-    now: datetime,
-    include: Include = "Metadata",
-    version: str = "v1",
-    headers: bool = True,
-) -> dict[str, Any]:
-    """The Table of one object; the events of a watch have no headers after the first. See `table_of_list`."""
-    found = (document.get("metadata") or {}).get("resourceVersion")
-    metadata = {"resourceVersion": found} if found else {}
-    return _table(how, [_row(how, document, now, include, version)], metadata, version, headers=headers)
-
-
-def _table(
-    how: TableFormat, rows: list[dict[str, Any]], metadata: dict[str, Any], version: str, *, headers: bool
-) -> dict[str, Any]:
     return {
         "kind": "Table",
         "apiVersion": f"{_META}/{version}",
-        "metadata": metadata,
+        "metadata": {key: metadata[key] for key in _LIST_FIELDS if metadata.get(key)},
         "columnDefinitions": list(how.columns) if headers else None,
-        "rows": rows,
+        "rows": [_row(how, item, now, include, version) for item in items],
     }
 
 
@@ -193,11 +160,8 @@ def _row(how: TableFormat, document: Document, now: datetime, include: Include, 
     row: dict[str, Any] = {"cells": how.cells(document, now)}
     if conditions := how.conditions(document):
         row["conditions"] = conditions
-    if include == "Metadata":
-        row["object"] = partial_metadata(document, version)
-    else:
-        row["object"] = document if include == "Object" else None
-    return row
+    shown = {"None": None, "Metadata": partial_metadata(document, version), "Object": document}
+    return {**row, "object": shown[include]}
 
 
 def partial_metadata(document: Document, version: str = "v1") -> dict[str, Any]:
