@@ -17,8 +17,8 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.machine import budget
-from tests.unit.local.openapi.test_openapi import GROUPS
-from tests.unit.local.protobuf.test_protobuf import nested
+from tests.unit.local.test_openapi import GROUPS
+from tests.unit.local.test_protobuf import nested
 from trainwright.controller.local.apiserver.request.protobuf import ProtobufError
 from trainwright.controller.local.apiserver.views.openapi import document
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.local.things import built_in, custom
 from trainwright.controller.local.apiserver.views import discovery
-from trainwright.controller.local.apiserver.views.discovery import DiscoveryGroup, groups_of
+from trainwright.controller.local.apiserver.views.discovery import DiscoveryDocument, DiscoveryGroup, groups_of
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
@@ -69,9 +69,15 @@ def without_old_versions(item: Document) -> Document:
     return {**item, "versions": [one for one in item["versions"] if one["version"] in ours.versions]}
 
 
+def ours_at(path: str, accept: str = "", address: str = "x") -> DiscoveryDocument:
+    made = discovery.discovered(path, SERVED, accept, address)
+    assert made is not None
+    return made
+
+
 async def test_aggregated(transport: HTTPTransport) -> None:
-    for path, ours in (("/api", discovery.core_versions(V2, SERVED[0], "x")), ("/apis", discovery.groups(V2, SERVED))):
-        real, content_type = await get(transport, path, V2)
+    for path in ("/api", "/apis"):
+        ours, (real, content_type) = ours_at(path, V2), await get(transport, path, V2)
         assert content_type == ours.content_type
         by_name = {group.name: group for group in SERVED}
         items = [item for item in real["items"] if item["metadata"].get("name", "") in by_name]
@@ -83,28 +89,26 @@ async def test_aggregated(transport: HTTPTransport) -> None:
 
 
 async def test_one_by_one(transport: HTTPTransport) -> None:
-    core, *groups = SERVED
     real, _ = await get(transport, "/api", "application/json")
     address = real["serverAddressByClientCIDRs"][0]["serverAddress"]
-    assert discovery.core_versions("", core, address).document == real
+    assert ours_at("/api", address=address).document == real
     real, _ = await get(transport, "/apis", "application/json")
-    names_of_ours = {group.name for group in groups}
+    names_of_ours = {group.name for group in SERVED}
     known = [without_old_versions(group) for group in real["groups"] if group["name"] in names_of_ours]
-    assert discovery.groups("", SERVED).document == {**real, "groups": known}
-    for group in groups:
-        real, _ = await get(transport, f"/apis/{group.name}", "application/json")
-        assert discovery.group("", group).document == without_old_versions(real)
+    assert ours_at("/apis").document == {**real, "groups": known}
     for group in SERVED:
+        if group.name:
+            real, _ = await get(transport, f"/apis/{group.name}", "application/json")
+            assert ours_at(f"/apis/{group.name}").document == without_old_versions(real)
         path = f"/apis/{group.name}/{group.preferred}" if group.name else "/api/v1"
         real, _ = await get(transport, path, "application/json")
         known = [one for one in real["resources"] if one["name"] in names(group)]
-        resources = group.versions[group.preferred]
-        ours = discovery.resources("", resources[0].api_version, resources)
+        ours = ours_at(path).document
         if group.name == TRAINER:
             # The real server lists a group's definitions in the order of a Go map.
             known.sort(key=lambda one: one["name"])
-            ours.document["resources"].sort(key=lambda one: one["name"])
-        assert ours.document == {**real, "resources": known}
+            ours["resources"].sort(key=lambda one: one["name"])
+        assert ours == {**real, "resources": known}
 
 
 async def test_version(transport: HTTPTransport) -> None:

@@ -109,11 +109,8 @@ async def server(transport: HTTPTransport) -> AsyncIterator[str]:
             if found is None:
                 raise web.HTTPNotFound
             return web.Response(body=msgspec.json.encode(found), content_type="application/json")
-        if path == "api":
-            got = discovery.core_versions(accept, SERVED[0], "x")
-        elif path == "apis":
-            got = discovery.groups(accept, SERVED)
-        else:
+        got = discovery.discovered(path, SERVED, accept, "x")
+        if got is None:
             raise web.HTTPNotFound
         headers = {"Content-Type": got.content_type}
         return web.Response(body=msgspec.json.encode(got.document), headers=headers)

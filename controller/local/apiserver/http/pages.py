@@ -62,7 +62,8 @@ def version(request: ServerRequest) -> ServerResponse | None:
     system = f"{platform.system().lower()}/{platform.machine()}"
     git_version = f"v{KUBERNETES_VERSION}+trainwright.{__version__}"
     accept = request.headers.get("accept", "")
-    return _answer(discovery.version(accept, git_version, platform.python_version(), system, _BUILD_DATE))
+    made = discovery.version(accept, git_version, platform.python_version(), system, _BUILD_DATE)
+    return ServerResponse(body=encode(made.document), content_type=made.content_type)
 
 
 class DiscoveryPages:
@@ -75,49 +76,27 @@ class DiscoveryPages:
 
     def __call__(self, request: ServerRequest) -> ServerResponse | None:
         """Answer a request for discovery. Raises StatusError."""
-        parts = [part for part in request.path.split("/") if part]
-        if parts[:1] not in (["api"], ["apis"]) or len(parts) > 3:
+        if request.path.strip("/").partition("/")[0] not in ("api", "apis"):
             return None
-        made = self._answered(parts, request.headers.get("accept", ""), request.headers.get("host", ""))
-        if made is None:
-            return None
-        if "as=APIGroupDiscoveryList" in made.content_type:
-            tag = discovery.etag(made.body)
-            if request.headers.get("if-none-match") == tag:
-                # A client replaces the headers of the answer that it keeps. With another type, kubectl takes the
-                # aggregated document for the plain one and finds no resource in it.
-                return ServerResponse(status=304, content_type=made.content_type, headers={"ETag": tag})
-            made.headers["ETag"] = tag
-        return made
-
-    def _answered(self, parts: list[str], accept: str, host: str) -> ServerResponse | None:
-        """The answer to a request without its tag; clients ask for the same ones again and again."""
-        key = ("/".join(parts), accept, host)
+        # Clients ask for the same documents again and again.
+        key = (request.path.strip("/"), request.headers.get("accept", ""), request.headers.get("host", ""))
         generation, body, content_type = self._made.get(key, (-1, b"", ""))
         if generation != self._registry.generation:
-            answer = self._discovered(parts, accept, host)
-            if answer is None:
+            made = discovery.discovered(key[0], discovery.groups_of(self._registry), *key[1:])
+            if made is None:
                 return None
             if len(self._made) >= _KEPT_ANSWERS:
                 self._made.clear()  # headers are what clients like
-            body, content_type = encode(answer.document), answer.content_type
+            body, content_type = encode(made.document), made.content_type
             self._made[key] = (self._registry.generation, body, content_type)
-        return ServerResponse(body=body, content_type=content_type)
-
-    def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.DiscoveryDocument | None:
-        groups = {group.name: group for group in discovery.groups_of(self._registry)}
-        match parts:
-            case ["api"]:
-                return discovery.core_versions(accept, groups[""], host)
-            case ["apis"]:
-                return discovery.groups(accept, groups.values())
-            case ["api", name]:
-                return _version(accept, groups.get(""), name, name)
-            case ["apis", name] if name in groups:
-                return discovery.group(accept, groups[name])
-            case ["apis", name, number]:
-                return _version(accept, groups.get(name), number, f"{name}/{number}")
-        return None
+        answer = ServerResponse(body=body, content_type=content_type)
+        if "as=APIGroupDiscoveryList" in content_type:
+            answer.headers["ETag"] = tag = discovery.etag(body)
+            if request.headers.get("if-none-match") == tag:
+                # A client replaces the headers of the answer that it keeps. With another type, kubectl takes the
+                # aggregated document for the plain one and finds no resource in it.
+                answer.status, answer.body = 304, b""
+        return answer
 
 
 class RootPage:
@@ -170,18 +149,6 @@ class OpenAPIPages:
         for resource in self._registry:
             found.setdefault(openapi.document_path(resource.group, resource.version), []).append(resource)
         return found
-
-
-def _version(
-    accept: str, group: discovery.DiscoveryGroup | None, name: str, group_version: str
-) -> discovery.DiscoveryDocument | None:
-    if group is None or name not in group.versions:
-        return None
-    return discovery.resources(accept, group_version, group.versions[name])
-
-
-def _answer(made: discovery.DiscoveryDocument) -> ServerResponse:
-    return ServerResponse(body=encode(made.document), content_type=made.content_type)
 
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"

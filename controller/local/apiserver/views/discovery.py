@@ -3,9 +3,9 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainwright.controller.local.apiserver.kinds.registry import Resource, version_priority
 from trainwright.controller.local.apiserver.schema.published.kinds import Subresource
@@ -60,88 +60,61 @@ def _ordered_versions(found: Mapping[str, list[Resource]]) -> dict[str, tuple[Re
     return {version: tuple(sorted(found[version], key=lambda resource: resource.plural)) for version in order}
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveryDocument:
-    """A document and what it is sent as.
-
-    Attributes:
-        document: to be encoded in the media type.
-        media_type: `application/json` or `application/yaml`.
-        content_type: the header's value, which names the form if one was asked for.
-    """
+class DiscoveryDocument(NamedTuple):
+    """A document and the header `Content-Type`, which names the form if one was asked for."""
 
     document: Document
-    media_type: str
     content_type: str
 
 
-def core_versions(accept: str, core: DiscoveryGroup, server_address: str) -> DiscoveryDocument:
-    """`/api`: the versions of core, or all of its resources.
+def discovered(
+    path: str, served: Iterable[DiscoveryGroup], accept: str, server_address: str
+) -> DiscoveryDocument | None:
+    """The document at a path below `/api` or `/apis`; None where there is none.
 
     Args:
+        path: of the request.
+        served: all groups.
         accept: the header of the request.
-        core: the core group.
         server_address: host and port that clients reach the server at.
 
     Raises:
         StatusError: the client accepts nothing that is offered.
     """
-    cidrs = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
-    versions: Document = {"kind": "APIVersions", "versions": list(core.versions), "serverAddressByClientCIDRs": cidrs}
-    return _negotiated(accept, lambda: versions, [core])
-
-
-def groups(accept: str, served: Iterable[DiscoveryGroup]) -> DiscoveryDocument:
-    """`/apis`: the groups, or all of their resources. See `core_versions`."""
-    named = [group for group in served if group.name]
-    return _negotiated(
-        accept,
-        lambda: {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_versions(group) for group in named]},
-        named,
-    )
-
-
-def group(accept: str, found: DiscoveryGroup) -> DiscoveryDocument:
-    """`/apis/<group>`: the versions of a group. Raises StatusError."""
-    return _plain(accept, {"kind": "APIGroup", "apiVersion": "v1", **_versions(found)})
-
-
-def resources(accept: str, group_version: str, served: Iterable[Resource]) -> DiscoveryDocument:
-    """`/apis/<group>/<version>` and `/api/v1`: the resources of a version. Raises StatusError."""
-    document: Document = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version}
-    if "/" not in group_version:
-        # Kubernetes leaves it out for core alone.
-        del document["apiVersion"]
-    return _plain(accept, document | {"resources": [entry for resource in served for entry in _entries(resource)]})
+    groups = {one.name: one for one in served}
+    match [part for part in path.split("/") if part]:
+        case ["api"]:
+            cidrs = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
+            core = {"kind": "APIVersions", "versions": list(groups[""].versions), "serverAddressByClientCIDRs": cidrs}
+            return _negotiated(accept, core, [groups[""]])
+        case ["apis"]:
+            named = [one for one in groups.values() if one.name]
+            plain = {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_versions(one) for one in named]}
+            return _negotiated(accept, plain, named)
+        case ["apis", name] if name in groups:
+            return _plain(accept, {"kind": "APIGroup", "apiVersion": "v1", **_versions(groups[name])})
+        case ["api", version] if "" in groups and version in groups[""].versions:
+            # Kubernetes leaves the apiVersion out for core alone.
+            listed = [entry for one in groups[""].versions[version] for entry in _entries(one)]
+            return _plain(accept, {"kind": "APIResourceList", "groupVersion": version, "resources": listed})
+        case ["apis", name, version] if name in groups and version in groups[name].versions:
+            listed = [entry for one in groups[name].versions[version] for entry in _entries(one)]
+            head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{name}/{version}"}
+            return _plain(accept, {**head, "resources": listed})
+    return None
 
 
 def version(accept: str, git_version: str, go_version: str, platform: str, build_date: str) -> DiscoveryDocument:
-    """`/version`.
-
-    Args:
-        accept: the header of the request.
-        git_version: such as `v1.36.3+trainwright`.
-        go_version: the implementation; for a server in Python its version.
-        platform: such as `linux/amd64`.
-        build_date: in RFC 3339.
-
-    Raises:
-        StatusError: the client accepts nothing that is offered.
-    """
+    """`/version`, with what the build says. Raises StatusError where the client accepts nothing that is offered."""
     major, minor, *_ = git_version.removeprefix("v").split(".")
     document = {
-        "major": major,
-        "minor": minor,
-        "emulationMajor": major,
-        "emulationMinor": minor,
-        "minCompatibilityMajor": major,
+        **dict.fromkeys(("major", "emulationMajor", "minCompatibilityMajor"), major),
+        **dict.fromkeys(("minor", "emulationMinor"), minor),
         "minCompatibilityMinor": str(int(minor) - 1),
         "gitVersion": git_version,
-        "gitCommit": "",
-        "gitTreeState": "",
+        **dict.fromkeys(("gitCommit", "gitTreeState", "compiler"), ""),
         "buildDate": build_date,
         "goVersion": go_version,
-        "compiler": "",
         "platform": platform,
     }
     return _plain(accept, document)
@@ -153,24 +126,18 @@ def etag(body: bytes) -> str:
 
 
 def _plain(accept: str, document: Document) -> DiscoveryDocument:
-    media = YAML if negotiate(accept).yaml else JSON
-    return DiscoveryDocument(document, media, media)
+    return DiscoveryDocument(document, YAML if negotiate(accept).yaml else JSON)
 
 
-def _negotiated(accept: str, plain: Callable[[], Document], aggregated: Iterable[DiscoveryGroup]) -> DiscoveryDocument:
+def _negotiated(accept: str, plain: Document, aggregated: Iterable[DiscoveryGroup]) -> DiscoveryDocument:
     accepted = negotiate(accept, (AGGREGATED,))
     media = YAML if accepted.yaml else JSON
     if not accepted.kind:
-        return DiscoveryDocument(plain(), media, media)
-    api_group, api_version, kind = AGGREGATED
-    document = {
-        "kind": kind,
-        "apiVersion": f"{api_group}/{api_version}",
-        "metadata": {},
-        "items": [_aggregated(one) for one in aggregated],
-    }
-    content_type = f"{media};g={api_group};v={api_version};as={kind}"
-    return DiscoveryDocument(document, media, content_type)
+        return DiscoveryDocument(plain, media)
+    group, version, kind = AGGREGATED
+    items = [_aggregated(one) for one in aggregated]
+    document = {"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "items": items}
+    return DiscoveryDocument(document, f"{media};g={group};v={version};as={kind}")
 
 
 def _versions(found: DiscoveryGroup) -> Document:

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What clients accept, the documents of discovery, and the pages that answer with them.
+
+tests/integration/local/test_local_discovery.py compares the documents with those of the real API server.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.local.things import built_in, custom
+from trainwright.controller.local.apiserver.errors import StatusError
+from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, RootPage, health
+from trainwright.controller.local.apiserver.kinds.built_in import serve_built_in
+from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
+from trainwright.controller.local.apiserver.schema.published.kinds import STATUS_VERBS, Subresource
+from trainwright.controller.local.apiserver.views.discovery import discovered, groups_of
+from trainwright.controller.local.apiserver.views.negotiation import RESOURCE_FORMS, MediaTypeOptions, negotiate
+
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+V2BETA1 = V2.replace("v=v2", "v=v2beta1")
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+WIDGET = custom()
+
+
+@pytest.mark.parametrize(
+    ("header", "accepted"),
+    [
+        ("", MediaTypeOptions()),
+        ("*/*", MediaTypeOptions()),
+        ("*", MediaTypeOptions()),
+        ("application/*", MediaTypeOptions()),
+        ("application/yaml", MediaTypeOptions(yaml=True)),
+        ("application/json;q=0.5, application/yaml", MediaTypeOptions(yaml=True)),
+        ("*/*, application/yaml", MediaTypeOptions(yaml=True)),
+        ("application/vnd.kubernetes.protobuf,application/json", MediaTypeOptions()),
+        ("application/json; charset=utf-8", MediaTypeOptions()),
+        ("application/json;stream=watch", MediaTypeOptions()),
+        (f"{TABLE},application/json", MediaTypeOptions(kind="Table")),
+        ("application/json;as=Foo;v=v1;g=meta.k8s.io,application/yaml", MediaTypeOptions(yaml=True)),
+        ("text/html;q=x, application/json", MediaTypeOptions()),
+        ("nonsense, application/json", MediaTypeOptions()),
+        ("text/html", None),
+        ("application/json;as=Foo;v=v1;g=meta.k8s.io", None),
+        ("application/json;stream=x", None),
+        ("application/json;v=v1", None),
+    ],
+)
+def test_negotiation(header: str, accepted: MediaTypeOptions | None) -> None:
+    if accepted is not None:
+        assert negotiate(header, RESOURCE_FORMS) == accepted
+        return
+    with pytest.raises(StatusError, match="only the following media types are accepted: application/json") as raised:
+        negotiate(header, RESOURCE_FORMS)
+    assert raised.value.code == 406
+
+
+def found(path: str, accept: str, *served: Resource) -> tuple[dict[str, Any], str]:
+    made = discovered(path, groups_of(served or [*built_in(), WIDGET]), accept, "x:1")
+    assert made is not None
+    return made.document, made.content_type
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "kind"),
+    [
+        ("/apis", "", "APIGroupList"),
+        ("/apis", f"{V2},{V2BETA1},application/json", "APIGroupDiscoveryList"),
+        ("/apis", f"{V2};profile=nopeer", "APIGroupDiscoveryList"),
+        ("/api", V2, "APIGroupDiscoveryList"),
+        ("/api", "", "APIVersions"),
+        # Kubernetes 1.36 has dropped it.
+        ("/apis", f"{V2BETA1},application/json", "APIGroupList"),
+        ("/apis", V2BETA1, ""),
+        ("/apis/batch", V2, ""),
+        ("/api/v1", "", "APIResourceList"),
+        ("/api/v2", "", None),
+        ("/apis/nope", "", None),
+        ("/apis/batch/v2", "", None),
+        ("/apis/batch/v1/jobs", "", None),
+    ],
+)
+def test_forms_of_discovery(path: str, accept: str, kind: str | None) -> None:
+    if kind == "":
+        with pytest.raises(StatusError):
+            found(path, accept)
+    elif kind is None:
+        assert discovered(path, groups_of(built_in()), accept, "x") is None
+    else:
+        document, content_type = found(path, accept)
+        aggregated = kind == "APIGroupDiscoveryList"
+        assert (document["kind"], content_type) == (kind, V2 if aggregated else "application/json")
+
+
+def test_versions_of_a_group() -> None:
+    older = replace(WIDGET, version="v1beta1", storage_version="v1")
+    versions = [{"groupVersion": f"example.com/{name}", "version": name} for name in ("v1", "v1beta1")]
+    assert found("/apis/example.com", "", older, WIDGET)[0] == {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        "name": "example.com",
+        "versions": versions,
+        "preferredVersion": versions[0],
+    }
+    lists = [found(f"/apis/{one.api_version}", "", older, WIDGET)[0]["resources"] for one in (older, WIDGET)]
+    assert lists[0][0]["storageVersionHash"] == lists[1][0]["storageVersionHash"]
+
+
+def test_subresources() -> None:
+    thing = Subresource("thing", "Thing", ("create",), "other.com", "v2")
+    status = Subresource("status", "Widget", STATUS_VERBS)
+    made = replace(WIDGET, namespaced=False, subresources={"thing": thing, "status": status})
+    document, content_type = found("/apis/example.com/v1", "application/yaml", made)
+    assert content_type == "application/yaml"
+    both: dict[str, Any] = {"singularName": "", "namespaced": False}
+    of_thing = {"group": "other.com", "version": "v2", "kind": "Thing", "verbs": ["create"]}
+    assert document["resources"][1:] == [
+        {**both, "name": "widgets/status", "kind": "Widget", "verbs": ["get", "patch", "update"]},
+        {**both, "name": "widgets/thing", **of_thing},
+    ]
+
+
+@pytest.fixture
+def registry() -> ResourceRegistry:
+    made = ResourceRegistry()
+    serve_built_in(made, for_others=True)
+    return made
+
+
+def asked(pages: DiscoveryPages, path: str = "/apis", **headers: str) -> ServerResponse:
+    named = {"accept": V2, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    answer = pages(ServerRequest(method="GET", path=path, headers=named))
+    assert answer is not None
+    return answer
+
+
+def test_not_modified_has_the_content_type_of_what_the_client_keeps(registry: ResourceRegistry) -> None:
+    """kubectl's cache replaces the headers of the kept answer by those of the 304."""
+    pages = DiscoveryPages(registry)
+    first = asked(pages)
+    again = asked(pages, if_none_match=first.headers["ETag"])
+    assert (first.status, again.status, again.body) == (200, 304, b"")
+    assert again.content_type == first.content_type == V2
+    assert asked(pages, if_none_match='"other"').status == 200
+    registry.remove("batch", "jobs")
+    changed = asked(pages, if_none_match=first.headers["ETag"])
+    assert changed.status == 200
+    assert b'"jobs"' in first.body
+    assert b'"jobs"' not in changed.body
+
+
+def test_answers_are_kept_by_all_that_they_depend_on_and_not_without_end(registry: ResourceRegistry) -> None:
+    pages = DiscoveryPages(registry)
+    assert asked(pages).content_type == V2
+    assert asked(pages, accept="application/json").content_type == "application/json"
+    for number in range(300):
+        assert f'"host:{number}"'.encode() in asked(pages, "/api", accept="*/*", host=f"host:{number}").body
+    assert len(pages._made) <= 100
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez/", "/readyz", "/readyz/ping", "/livez/etcd"])
+def test_health(path: str) -> None:
+    answer = health(ServerRequest(method="GET", path=path, query=[("verbose", ""), ("exclude", "etcd")]))
+    assert answer is not None
+    assert answer.body == b"ok"
+
+
+@pytest.mark.parametrize("path", ["/healthzz", "/readyz/other", "/livez/shutdown"])
+def test_other_checks(path: str) -> None:
+    assert health(ServerRequest(method="GET", path=path)) is None
+
+
+def test_the_root_lists_all_paths(registry: ResourceRegistry) -> None:
+    answer = RootPage(registry)(ServerRequest(method="GET", path="/"))
+    assert answer is not None
+    paths = msgspec.json.decode(answer.body)["paths"]
+    assert paths == sorted(paths)
+    assert {"/api", "/api/v1", "/apis", "/apis/batch", "/apis/batch/v1", "/livez/ping", "/version"} <= set(paths)
+    assert RootPage(registry)(ServerRequest(method="GET", path="/other")) is None
