@@ -8,11 +8,11 @@ the API server (SelfSubjectAccessReview), which checks it again when it is done.
 import asyncio
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import Document, Key, dig
+from trainwright.api.objects import Key, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
-from trainwright.controller.runtime import Client, Conflict, Forbidden, KubernetesError, NotFound
-from trainwright.controller.views.ended import end_of
+from trainwright.controller.runtime import Client, Forbidden, KubernetesError
+from trainwright.controller.views import actions
 
 OPTION = "--allow-changes"
 VERBS: dict[str, str] = {"stop": "patch", "resume": "patch", "delete": "delete", "again": "create"}
@@ -27,11 +27,6 @@ _REVIEW = Resource(
     namespaced=False,
 )
 _JOB = TrainJob.RESOURCE
-_NOT_COPIED = ("kubectl.kubernetes.io/", "trainwright.dev/git-")
-"""Begins of annotations that say how the first job was made."""
-_LONGEST = 40
-"""A name that is generated is not longer than that, or than the one that it is made of: pods have longer ones."""
-_SUFFIX = 6
 
 
 class Actions:
@@ -58,33 +53,23 @@ class Actions:
         """Do it. `uid`: of the job that the user sees. Raises KubernetesError whose text is for the user."""
         if not self._is_on:
             raise Forbidden(f"this dashboard only shows; start it with {OPTION}")
-        try:
-            job = await self._client.get(_JOB, key.name, key.namespace)
-        except NotFound as error:
-            raise NotFound(f"TrainJob {key.name} was deleted") from error
-        if job["metadata"]["uid"] != uid:
-            raise Conflict(f"TrainJob {key.name} was deleted and created again meanwhile; look at it again")
+        job = await actions.job_at(self._client, key, uid)
         if action == "delete":
-            await self._client.delete(_JOB, key.name, key.namespace, uid=uid, propagation="Foreground")
-            return contract.ActionDone(message=f"{key.name} is being deleted", namespace=key.namespace, name="")
-        if action == "again":
-            made = await self._client.create(again(job), kind=_JOB)
-            name = str(made["metadata"]["name"])
-            return contract.ActionDone(
-                message=f"{name} runs the spec of {key.name}", namespace=key.namespace, name=name
-            )
-        return await self._suspend(key, job, suspend=action == "stop")
-
-    async def _suspend(self, key: Key, job: Document, *, suspend: bool) -> contract.ActionDone:
-        if (ended := end_of(job)) is not None:
-            advice = "" if suspend else "; run it again instead"
-            raise Conflict(f"TrainJob {key.name} has ended: it is {ended['type']}{advice}")
-        if bool(job["spec"].get("suspend")) is suspend:
-            said = "is stopped already" if suspend else "is not stopped"
+            await actions.delete(self._client, job)
+            said = "is being deleted"
+        elif action == "again":
+            name = await actions.run_again(self._client, job)
+            said = f"{name} runs the spec of {key.name}"
+            return contract.ActionDone(message=said, namespace=key.namespace, name=name)
         else:
-            patch = {"metadata": {"uid": job["metadata"]["uid"]}, "spec": {"suspend": suspend}}
-            await self._client.patch(_JOB, key.name, key.namespace, patch)
-            said = "is being stopped" if suspend else "goes on"
+            stops = action == "stop"
+            is_new = await actions.suspend(self._client, job, on=stops)
+            said = {
+                (True, True): "is being stopped",
+                (True, False): "is stopped already",
+                (False, True): "goes on",
+                (False, False): "is not stopped",
+            }[stops, is_new]
         return contract.ActionDone(message=f"{key.name} {said}", namespace=key.namespace, name="")
 
     async def _verbs(self, namespace: str) -> list[str]:
@@ -102,28 +87,3 @@ class Actions:
         review = {"apiVersion": _REVIEW.api_version, "kind": _REVIEW.kind, "spec": {"resourceAttributes": attributes}}
         answer = await self._client.create(review, kind=_REVIEW)
         return bool(dig(answer, "status.allowed"))
-
-
-def again(job: Document) -> Document:
-    """A new job of the same spec, with a name that the API server makes."""
-    metadata = job["metadata"]
-    name = str(metadata["name"])
-    base = str(metadata.get("generateName") or f"{name}-")
-    longest = max(_LONGEST, len(name)) - _SUFFIX + 1
-    if len(base) > longest:
-        base = base[:longest].rstrip("-.") + "-"
-    annotations = {
-        one: value for one, value in (metadata.get("annotations") or {}).items() if not one.startswith(_NOT_COPIED)
-    }
-    spec = {field: value for field, value in job["spec"].items() if field != "suspend"}
-    made: Document = {
-        "apiVersion": _JOB.api_version,
-        "kind": _JOB.kind,
-        "metadata": {"generateName": base, "namespace": metadata["namespace"]},
-        "spec": spec,
-    }
-    if metadata.get("labels"):
-        made["metadata"]["labels"] = dict(metadata["labels"])
-    if annotations:
-        made["metadata"]["annotations"] = annotations
-    return made

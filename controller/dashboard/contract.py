@@ -32,11 +32,8 @@ a value that is not known is null, a text that is not known is empty.
   `known` (wait for other than so many lines, for ten seconds at most).
 - `/api/v1/jobs/{namespace}/{name}/lines/find`: `Found`. Parameters as for `/lines`, and `text`.
 - `/api/v1/jobs/{namespace}/{name}/lines/file`: the whole log as a text file to keep.
-- `/api/v1/jobs/{namespace}/{name}/pods/{pod}/log`: text. Parameters: `container`, `tail` (lines, 1 to 10000, default
-  500), `follow` and `previous` (`true` or `false`).
 
-Every answer that is not 2xx or 3xx has a `PageProblem` as its body, also that of a log. A followed log ends when the
-container ends; if the API server is lost, the connection is cut instead, so `fetch` fails.
+Every answer that is not 2xx or 3xx has a `PageProblem` as its body.
 
 **Streams** are server-sent events; `data` is one JSON document. The first event of a stream holds everything, so after
 a reconnect nothing is missing. `heartbeat` (`Heartbeat`) comes at least every 15 seconds: a page that sees none for 45
@@ -62,8 +59,6 @@ VERSION = 1
 HEARTBEAT_SECONDS = 15.0
 SPARK_POINTS = 32
 """Most values of a sparkline."""
-DEFAULT_TAIL, MOST_TAIL = 500, 10_000
-"""Lines of a log."""
 
 ContainerState: TypeAlias = Literal["waiting", "running", "terminated", "unknown"]
 ConnectionState: TypeAlias = Literal["connecting", "live", "lost", "forbidden", "unauthorized", "missing"]
@@ -283,11 +278,10 @@ class ContainerView(PageAnswer):
     signal: int | None
     started: str | None
     finished: str | None
-    log: str
-    """Path of its log, relative to the page, with its query; add `&tail=` and `&follow=true`. Empty: it has not
-    started, there is none."""
-    previous_log: str
-    """Path of the log of the run before; empty: there was none."""
+    log: bool
+    """It has a log: it has started."""
+    previous_log: bool
+    """The run before has one."""
 
 
 class UsageView(PageAnswer):

@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reports of a job as columns, for charts. Pure functions of what was seen."""
 
-import bisect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import Point
 from trainwright.controller.dashboard import contract
-from trainwright.controller.trainer.progress.report import is_finite
-from trainwright.controller.views.job import COUNTERS, metrics_of
-from trainwright.controller.views.reports import KeptReport, falls
+from trainwright.controller.trainer.progress.curve import COUNTERS, Sample
 
 
 def attempt_at(starts: Mapping[int, datetime], moment: float) -> int | None:
@@ -35,7 +30,7 @@ class Marker:
     """The latest time: clocks of pods may be set back, and an axis of time cannot."""
     _last: tuple[int, int | None] | None = None
 
-    def take(self, report: KeptReport) -> tuple[float, int | None, bool]:
+    def take(self, report: Sample) -> tuple[float, int | None, bool]:
         """Time and attempt of a report, and whether a segment begins with it."""
         self.highest = max(self.highest, report.at)
         attempt = report.attempt if report.attempt is not None else attempt_at(self.starts, report.at)
@@ -50,51 +45,7 @@ class Marker:
         return self.highest, attempt, is_new
 
 
-def not_finite_in(job: TrainJob) -> frozenset[str]:
-    """The metrics of the last report that are NaN or infinite."""
-    return frozenset(name for name, text in metrics_of(job).items() if not is_finite(text))
-
-
-def report_of(point: Point, not_finite: frozenset[str] = frozenset()) -> KeptReport:
-    """A point of a history, with the metrics that were NaN or infinite, which the history leaves out."""
-    return KeptReport(
-        at=point.at.timestamp(),
-        percentage=point.percentage,
-        attempt=point.attempt,
-        values=point.metrics,
-        not_finite=not_finite,
-        segment=point.segment,
-    )
-
-
-def with_notes(points: Sequence[Point], notes: Iterable[tuple[datetime, str]]) -> list[KeptReport]:
-    """The points of a history with the metrics that were not finite, of which time and name were noted.
-
-    A history is thinned: a note goes to the point that stands for its time.
-    """
-    if not points:
-        return []
-    times = [point.at for point in points]
-    found: list[set[str]] = [set() for _ in points]
-    for moment, name in notes:
-        index = min(bisect.bisect_left(times, moment.replace(microsecond=0)), len(points) - 1)
-        while name in points[index].metrics and times[index : index + 2] == [times[index]] * 2:
-            index += 1  # of the same second
-        if name not in points[index].metrics:
-            found[index].add(name)
-    return [report_of(point, frozenset(names)) for point, names in zip(points, found, strict=True)]
-
-
-def with_segments(reports: Iterable[KeptReport]) -> list[KeptReport]:
-    """The reports of a run that was kept, each with its segment."""
-    found: list[KeptReport] = []
-    for report in reports:
-        segment = found[-1].segment + falls(found[-1], report) if found else 0
-        found.append(replace(report, segment=segment))
-    return found
-
-
-def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker, *, number: int = 0) -> contract.Points:
+def points_of(uid: str, seen: Sequence[Sample], marker: Marker, *, number: int = 0) -> contract.Points:
     """The columns of reports that follow those that the marker has taken. `number`: of the last one."""
     answer = contract.Points(uid=uid, number=number, replace=False)
     for index, one in enumerate(seen):
@@ -109,19 +60,17 @@ def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker, *, number: i
     return answer
 
 
-def _curve(name: str, seen: Sequence[KeptReport]) -> contract.Curve:
+def _curve(name: str, seen: Sequence[Sample]) -> contract.Curve:
     return contract.Curve(
         name=name,
         values=[one.values.get(name) for one in seen],
-        lows=_edges(name, seen, KeptReport.low),
-        highs=_edges(name, seen, KeptReport.high),
+        lows=_edges(name, seen, Sample.low),
+        highs=_edges(name, seen, Sample.high),
         not_finite=[index for index, one in enumerate(seen) if name in one.not_finite],
     )
 
 
-def _edges(
-    name: str, seen: Sequence[KeptReport], edge: Callable[[KeptReport, str], float | None]
-) -> list[float | None]:
+def _edges(name: str, seen: Sequence[Sample], edge: Callable[[Sample, str], float | None]) -> list[float | None]:
     """The lowest or highest values of reports that were joined; empty if none was."""
     if not any(name in one.lows or name in one.highs for one in seen):
         return []

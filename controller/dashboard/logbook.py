@@ -398,16 +398,12 @@ def rank_of(pod: contract.Pod) -> str:
 
 
 def _words(error: KubernetesError, source: LogRun, namespace: str) -> str:
-    return why_no_log(error, source.pod, namespace) or f"{source.label}: {error.message}"
-
-
-def why_no_log(error: KubernetesError, pod: str, namespace: str) -> str:
-    """Why a log will not come, for the user; empty: it may come later."""
+    """Why a log will not come, for the user."""
     if isinstance(error, NotFound):
-        return f"pod {pod} does not exist any more in namespace {namespace}; its log went with it"
+        return f"pod {source.pod} does not exist any more in namespace {namespace}; its log went with it"
     if isinstance(error, Forbidden):
         return f"no right to get pods/log in namespace {namespace}; ask its administrator for it"
-    return ""
+    return f"{source.label}: {error.message}"
 
 
 def answer_of(book: Book, first: int, count: int) -> contract.Lines:

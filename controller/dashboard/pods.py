@@ -4,7 +4,6 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
@@ -39,9 +38,9 @@ def pods_of(picture: Picture, gone: Iterable[Document] = ()) -> list[contract.Po
         if picture.is_of_present_attempt(pod) and _place(pod) not in taken:
             taken.add(_place(pod))
             current.add(uid_of(pod))
-    found = [_pod(pod, picture, current=uid_of(pod) in current) for pod in picture.pods]
+    found = [_pod(pod, current=uid_of(pod) in current) for pod in picture.pods]
     for pod in gone:
-        told = _pod(pod, picture, current=uid_of(pod) in current)
+        told = _pod(pod, current=uid_of(pod) in current)
         told.message = told.message or "the pod is gone, and its log is kept"
         found.append(told)
     return found
@@ -58,10 +57,10 @@ def failure_of(failure: FailedRun, log: Iterable[str]) -> contract.FailureView:
     return contract.FailureView(**told, finished=failure.finished_at or None, log=list(log))
 
 
-def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
+def _pod(pod: Document, *, current: bool) -> contract.Pod:
     spec, status, labels = pod.get("spec") or {}, pod.get("status") or {}, labels_of(pod)
     containers = [
-        _container(one, statuses.get(one.get("name"), {}), pod, picture, init=init)
+        _container(one, statuses.get(one.get("name"), {}), init=init)
         for key, found, init in (
             ("initContainers", "initContainerStatuses", True),
             ("containers", "containerStatuses", False),
@@ -102,9 +101,7 @@ def _why(pod: Document, containers: list[contract.ContainerView]) -> tuple[str, 
     return "", ""
 
 
-def _container(
-    spec: Mapping[str, Any], status: Mapping[str, Any], pod: Document, picture: Picture, *, init: bool
-) -> contract.ContainerView:
+def _container(spec: Mapping[str, Any], status: Mapping[str, Any], *, init: bool) -> contract.ContainerView:
     name = str(spec.get("name") or "")
     now: Mapping[str, Any] = status.get("state") or {}
     before: Mapping[str, Any] = (status.get("lastState") or {}).get("terminated") or {}
@@ -112,9 +109,6 @@ def _container(
     told: Mapping[str, Any] = now.get(state) or {}
     ended: Mapping[str, Any] = now.get("terminated") or before
     started = told.get("startedAt")
-    # Relative to the page, which is below a secret path.
-    parts = ("api", "v1", "jobs", picture.namespace, picture.name, "pods", name_of(pod), "log")
-    path = "/".join(quote(part, safe="") for part in parts)
     return contract.ContainerView(
         name=name,
         init=init,
@@ -128,8 +122,8 @@ def _container(
         signal=ended.get("signal"),
         started=started,
         finished=told.get("finishedAt"),
-        log=f"{path}?{urlencode({'container': name})}" if started or before else "",
-        previous_log=f"{path}?{urlencode({'container': name, 'previous': 'true'})}" if before else "",
+        log=bool(started or before),
+        previous_log=bool(before),
     )
 
 

@@ -6,8 +6,8 @@ not asked for more, so what it has missed becomes one event when it reads again.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -17,12 +17,12 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.curves import Marker, points_of
 from trainwright.controller.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, Subscriber, WatchedJobs
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound, RequestTimeout
+from trainwright.controller.trainer.progress.curve import Damaged, belongs, config_map_name, read
 from trainwright.controller.views.job import History
 
 FRESH_SECONDS = 2.0
@@ -129,7 +129,7 @@ class JobReader:
                 found = await self._client.get(ConfigMap, name, key.namespace)
             if not belongs(found, held.job):
                 return HistoryRead(read=False, at=now)
-            self._watched.begin_with(key, read(found.data))
+            await self._watched.begin_with(key, read(found.data))
         except NotFound:
             return HistoryRead(read=False, at=now)  # the manager keeps none, or has not written it yet
         except Forbidden:
@@ -203,60 +203,44 @@ class JobReader:
 async def list_events(watched: WatchedJobs) -> Events:
     """The list of jobs: a snapshot, then changes."""
     subscriber = watched.subscribe()
-    try:
-        subscriber.everything = True
-        while not watched.is_closing:
-            changed, deleted = subscriber.take()
-            if subscriber.everything:
-                subscriber.everything = subscriber.connection = False
-                yield "snapshot", watched.snapshot()
-            elif changed or deleted:
-                yield "rows", watched.rows(changed, deleted)
-            if subscriber.connection:
-                subscriber.connection = False
-                yield "connection", watched.connection
-            await asyncio.sleep(PAUSE_SECONDS)
-            if not await _woken(subscriber, contract.HEARTBEAT_SECONDS):
-                yield "heartbeat", _now(watched)
-        yield "bye", _now(watched)
-    finally:
-        watched.unsubscribe(subscriber)
+    subscriber.everything = True
+
+    async def news() -> Events:
+        changed, deleted = subscriber.take()
+        if subscriber.everything:
+            subscriber.everything = subscriber.connection = False
+            yield "snapshot", watched.snapshot()
+        elif changed or deleted:
+            yield "rows", watched.rows(changed, deleted)
+
+    async with aclosing(_events(watched, subscriber, news, lambda: contract.HEARTBEAT_SECONDS)) as events:
+        async for event in events:
+            yield event
 
 
 async def job_events(watched: WatchedJobs, reader: JobReader, key: Key) -> Events:
     """One job: everything about it when it changes, and its reports as they come."""
     subscriber = watched.subscribe(key)
     told = _Told(watched, reader, subscriber, key)
-    is_lost = False
+    async with aclosing(_events(watched, subscriber, told.news, lambda: told.seconds)) as events:
+        async for event in events:
+            yield event
+
+
+async def _events(
+    watched: WatchedJobs, subscriber: Subscriber, news: Callable[[], Events], pause: Callable[[], float]
+) -> Events:
+    """What is new, whenever the subscriber is woken and after each pause; the connection, heartbeats, the end."""
     try:
         while not watched.is_closing:
-            subscriber.take()
-            if (points := told.points()) is not None:
-                yield "points", points
-            reading = asyncio.ensure_future(told.job())
-            try:
-                # An API server that hangs must not silence the stream: the page would take the dashboard for lost.
-                while not await _is_done(reading, subscriber, watched):
-                    yield ("connection", watched.connection) if subscriber.connection else ("heartbeat", _now(watched))
-                    subscriber.connection = False
-                if not reading.done():
-                    break
-                event_of_job = reading.result()
-            except KubernetesError:
-                # Nothing is known of the job. Why is a matter of the connection, which says so.
-                subscriber.connection, event_of_job = subscriber.connection or not is_lost, None
-                is_lost = True
-            else:
-                is_lost = False
-            finally:
-                await _ended(reading)
-            if event_of_job is not None:
-                yield event_of_job
+            async with aclosing(news()) as found:
+                async for event in found:
+                    yield event
             if subscriber.connection:
                 subscriber.connection = False
                 yield "connection", watched.connection
             await asyncio.sleep(PAUSE_SECONDS)
-            if not await _woken(subscriber, told.seconds):
+            if not await _woken(subscriber, pause()):
                 yield "heartbeat", _now(watched)
         yield "bye", _now(watched)
     finally:
@@ -271,13 +255,36 @@ class _Told:
         self._is_new = True
         self._uid = ""
         self._marker = Marker()
+        self._is_lost = False
 
     @property
     def seconds(self) -> float:
         """How long to wait before the job is read again."""
         return min(contract.HEARTBEAT_SECONDS, self._reader.pause(self._key))
 
-    def points(self) -> contract.Points | None:
+    async def news(self) -> Events:
+        watched, subscriber = self._watched, self._subscriber
+        subscriber.take()
+        if (points := self._points()) is not None:
+            yield "points", points
+        reading = asyncio.ensure_future(self._read())
+        try:
+            # An API server that hangs must not silence the stream: the page would take the dashboard for lost.
+            while not await _is_done(reading, subscriber, watched):
+                yield ("connection", watched.connection) if subscriber.connection else ("heartbeat", _now(watched))
+                subscriber.connection = False
+            event = reading.result() if reading.done() else None
+            self._is_lost = False
+        except KubernetesError:
+            # Nothing is known of the job. Why is a matter of the connection, which says so.
+            subscriber.connection, event = subscriber.connection or not self._is_lost, None
+            self._is_lost = True
+        finally:
+            await _ended(reading)
+        if event is not None:
+            yield event
+
+    def _points(self) -> contract.Points | None:
         """The reports since the last call; None: there were none."""
         held, subscriber = self._watched.held(self._key), self._subscriber
         reports, subscriber.reports = subscriber.reports, []
@@ -287,13 +294,13 @@ class _Told:
         if self._uid != held.uid or subscriber.again:
             self._uid, subscriber.again = held.uid, False
             self._marker = Marker(held.starts)
-            points_of(held.uid, held.seen(), self._marker)
+            points_of(held.uid, held.history.samples(), self._marker)
             # What was there before the stream is in the series, where the page reads it. It may have read too early
             # where the job is seen later, as by a stream that began before the dashboard's first list.
             return None if is_new else contract.Points(uid=held.uid, number=0, replace=True)
         return points_of(held.uid, reports, self._marker, number=held.number) if reports else None
 
-    async def job(self) -> "_Event":
+    async def _read(self) -> "_Event":
         """The job, if it is not as it was sent last; or that it is gone."""
         found = await self._reader.job(self._key)
         if found is None:

@@ -127,7 +127,6 @@ class Server:
         routes.add_get(f"{job}/lines", self._lines)
         routes.add_get(f"{job}/lines/find", self._find)
         routes.add_get(f"{job}/lines/file", self._file)
-        routes.add_get(f"{job}/pods/{{pod}}/log", self._log)
         routes.add_get(f"{place}/{{file:.+}}", self._page)
         runner = web.AppRunner(
             application, access_log=None, logger=_protocol, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True
@@ -295,31 +294,6 @@ class Server:
         await response.prepare(request)
         async for piece in book.pieces():
             await response.write(piece)
-        await response.write_eof()
-        return response
-
-    async def _log(self, request: web.Request) -> web.StreamResponse:
-        key, pod, query = self._key(request), _valid(request, "pod"), request.query
-        opened = self._site.open_log(
-            key.namespace,
-            pod,
-            container=query.get("container", ""),
-            tail=_number(query.get("tail", str(contract.DEFAULT_TAIL)), "tail", least=1, most=contract.MOST_TAIL),
-            follow=_flag(query.get("follow"), "follow"),
-            previous=_flag(query.get("previous"), "previous"),
-        )
-        async with opened as chunks:
-            response = _stream("text/plain")
-            await response.prepare(request)
-            try:
-                async for chunk in chunks:
-                    await response.write(chunk)
-            except KubernetesError as error:
-                # Not a proper end: the page must not take it for the end of the log.
-                log.info("log of pod %s: %s", pod, error)
-                if request.transport is not None:
-                    request.transport.abort()
-                return response
         await response.write_eof()
         return response
 

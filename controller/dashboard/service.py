@@ -5,8 +5,8 @@ Whoever asks about a key has called `check` with it.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,9 +22,9 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.actions import Actions
 from trainwright.controller.dashboard.connection import ServerLink
-from trainwright.controller.dashboard.curves import Marker, points_of, with_segments
+from trainwright.controller.dashboard.curves import Marker, points_of
 from trainwright.controller.dashboard.details import Details
-from trainwright.controller.dashboard.logbook import Book, Logs, WantedLog, why_no_log
+from trainwright.controller.dashboard.logbook import Book, Logs, WantedLog
 from trainwright.controller.dashboard.reader import JobReader
 from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.runtime import (
@@ -48,9 +48,10 @@ from trainwright.controller.trainer.build.runtimes import (
     runtime_in,
     target_of,
 )
+from trainwright.controller.trainer.progress.curve import POINTS, Sample
 from trainwright.controller.views.cluster import ClusterView, shown
 from trainwright.controller.views.comparison import MOST, ComparedRun, JobComparison, Missing, compare
-from trainwright.controller.views.reports import KeptReport, KeptReports
+from trainwright.controller.views.reports import KeptReports
 from trainwright.plugins.contract import (
     ClusterFacts,
     Explains,
@@ -88,9 +89,13 @@ class DashboardService:
         logs: Path | None = None,
         changes: bool = False,
     ) -> None:
+        """`reports`: has the runs of the jobs from their begin; None: they are those that are seen from now on, and
+        what a manager has recorded before.
+        """
         self.actions = Actions(client, is_on=changes)
-        self.watched = WatchedJobs(client, cluster, reports=reports)
-        self._reports = reports
+        self._has_all = reports is not None
+        self._reports = reports if reports is not None else KeptReports(None, most=POINTS)
+        self.watched = WatchedJobs(client, cluster, self._reports)
         self._client = client
         self._link = ServerLink(client, self.watched)
         self._logs = Logs(client)
@@ -100,14 +105,16 @@ class DashboardService:
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Watch the cluster until cancelled; `ready` is called once it has begun."""
-        async with TaskScope("dashboard") as tasks:
-            if self._reports is not None:
+        try:
+            async with TaskScope("dashboard") as tasks:
                 tasks.start("dashboard/reports", self._reports.run())
-            tasks.start("dashboard/link", self._link.run())
-            tasks.start("dashboard/logs", self._logs.run())
-            watching = tasks.start("dashboard/jobs", self.watched.run())
-            ready()
-            await watching
+                tasks.start("dashboard/link", self._link.run())
+                tasks.start("dashboard/logs", self._logs.run())
+                watching = tasks.start("dashboard/jobs", self.watched.run())
+                ready()
+                await watching
+        finally:
+            self._reports.close()
 
     def close(self) -> None:
         self.watched.close()
@@ -140,16 +147,14 @@ class DashboardService:
             unread=record.unread,
         )
 
-    async def _seen(self, key: Key, held: HeldJob) -> tuple[list[KeptReport], HistoryRead, int]:
+    async def _seen(self, key: Key, held: HeldJob) -> tuple[list[Sample], HistoryRead, int]:
         """The reports, whether earlier ones were read, and the number of the last."""
-        if self._reports is None:
-            record = await self.reader.record(key)
-            return held.seen(), record, held.number
+        record = HistoryRead(read=True) if self._has_all else await self.reader.record(key)
         while True:
             number = held.number
-            seen = with_segments(await self._reports.read(held.uid))
+            seen = await self._reports.read(held.uid)
             if number == held.number:  # one that comes meanwhile may be among those that were read, or not
-                return seen, HistoryRead(read=True, unread=self._reports.problem), number
+                return seen, replace(record, unread=self._reports.problem or record.unread), number
 
     async def comparison(self, keys: Sequence[Key]) -> JobComparison:
         """Jobs beside each other. Raises BadRequest."""
@@ -172,19 +177,6 @@ class DashboardService:
     async def book(self, key: Key, wanted: WantedLog) -> Book:
         """The lines of a log. Raises NotFound, KubernetesError."""
         return await self._logs.book(await self.job(key), wanted)
-
-    @asynccontextmanager
-    async def open_log(
-        self, namespace: str, pod: str, *, container: str, tail: int, follow: bool, previous: bool
-    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-        """The log of a container. Raises KubernetesError whose text is for the user."""
-        try:
-            async with self._client.open_log(
-                pod, namespace, container=container, tail=tail, follow=follow, previous=previous
-            ) as chunks:
-                yield chunks
-        except (NotFound, Forbidden) as error:
-            raise type(error)(why_no_log(error, pod, namespace)) from error
 
     async def _listed(self) -> None:
         """Wait for the first list, but not for long."""

@@ -6,7 +6,6 @@ and is sent each job as it is when it reads.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,19 +15,17 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
 from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import POINTS, Point, Ring, numbers_of
 from trainwright.controller.dashboard import contract
-from trainwright.controller.dashboard.curves import attempt_at, not_finite_in, report_of, with_notes
+from trainwright.controller.dashboard.curves import attempt_at
 from trainwright.controller.dashboard.details import reference, row_of
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
 from trainwright.controller.trainer.job.pods import attempts_begun
+from trainwright.controller.trainer.progress.curve import POINTS, Ring, Sample
 from trainwright.controller.views.ended import Ended
-from trainwright.controller.views.job import History, extremes_of, metrics_of, observe
-from trainwright.controller.views.reports import KeptReport, KeptReports
+from trainwright.controller.views.job import History, extremes_of, report_of
+from trainwright.controller.views.reports import KeptReports
 from trainwright.progress import Extremes
 
-NOTES = 256
-"""Of one job."""
 REPORTS = 100
 """More reports than that are not kept for a stream."""
 ENDS_SECONDS = 10.0
@@ -49,8 +46,6 @@ class HeldJob:
     """When attempts began, of those of which it is known; 1 is the first."""
     extremes: Mapping[str, Extremes] = field(default_factory=dict)
     """As the last report said them."""
-    notes: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=NOTES))
-    """Reports with a metric that was not finite, which the history leaves out."""
     record: "HistoryRead | None" = None
     """What the manager recorded before that time; None: not asked for yet."""
 
@@ -58,34 +53,29 @@ class HeldJob:
     def uid(self) -> str:
         return uid_of(self.job)
 
-    def remember(self, run: Iterable[KeptReport]) -> None:
+    def remember(self, run: Iterable[Sample]) -> None:
         """Begin with what was kept of the job before this process started."""
-        ring = Ring()
-        for report in run:
-            at = datetime.fromtimestamp(report.at, UTC)
-            ring.add(at, report.percentage, report.values, report.attempt)
-            if report.attempt is not None:
-                self.starts.setdefault(report.attempt, at)
-        self.history.begin_with(ring)
+        for sample in run:
+            self.history.add(sample)
+            if sample.attempt is not None:
+                self.starts.setdefault(sample.attempt, datetime.fromtimestamp(sample.at, UTC))
 
-    def seen(self) -> list[KeptReport]:
-        return with_notes(self.history.points, self.notes)
-
-    def take(self) -> KeptReport | None:
+    def take(self) -> Sample | None:
         """Take in the report of the job; None if it is not new."""
-        before = self.history.last
-        if not observe(self.job, self.history) or (point := self.history.last) is None:
+        before, sample = self.history.last, report_of(self.job)
+        if sample is None or not self.history.add(sample):
             return None
+        last = self.history.last
+        assert last is not None
         self.number += 1
-        lows, highs = self._passed(before, point)
-        seen = replace(report_of(point, not_finite_in(self.job)), lows=lows, highs=highs)
-        self.notes.extend((point.at, name) for name in seen.not_finite)
-        return seen
+        first = before.step if before is not None and before.segment == last.segment else None
+        lows, highs = self._passed(first)
+        attempt = attempt_at(self.starts, sample.at)
+        return replace(sample, segment=last.segment, attempt=attempt, lows=lows, highs=highs)
 
-    def _passed(self, before: Point | None, point: Point) -> tuple[dict[str, float], dict[str, float]]:
-        """The extremes that the training has passed since the report before: what a report says is of its attempt."""
+    def _passed(self, first: float | None) -> tuple[dict[str, float], dict[str, float]]:
+        """The extremes that the training has passed since the report before, at step `first` of the same segment."""
         was, self.extremes = self.extremes, extremes_of(self.job)
-        first = before.step if before is not None and before.segment == point.segment else None
 
         def is_new(step: float | None) -> bool:
             return first is None or step is None or step > first
@@ -119,7 +109,7 @@ class Subscriber:
     """Too much has changed: send a snapshot."""
     connection: bool = False
     """The state of the connection to the API server has changed."""
-    reports: list[KeptReport] = field(default_factory=list)
+    reports: list[Sample] = field(default_factory=list)
     """Of a stream about one job: those that it has not sent."""
     again: bool = False
     """There were too many of them, or the past has changed: the page has to read the series again."""
@@ -136,7 +126,7 @@ class Subscriber:
             self.everything = True
         self.wake.set()
 
-    def report(self, seen: KeptReport) -> None:
+    def report(self, seen: Sample) -> None:
         self.reports.append(seen)
         if len(self.reports) > REPORTS:
             self.read_again()
@@ -157,10 +147,10 @@ class Subscriber:
 class WatchedJobs:
     """The jobs of one namespace, or of all (empty)."""
 
-    def __init__(self, client: Client, cluster: contract.Cluster, *, reports: KeptReports | None = None) -> None:
+    def __init__(self, client: Client, cluster: contract.Cluster, reports: KeptReports) -> None:
         self.cluster = cluster
         self.reports = reports
-        self._kept: dict[str, list[KeptReport]] = {}
+        self._kept: dict[str, list[Sample]] = {}
         """The runs from before this process started, by uid, until their jobs are seen."""
         self._attempts: dict[str, int] = {}
         """How many attempts have begun, by uid of the job, of JobSets that may be listed."""
@@ -182,13 +172,11 @@ class WatchedJobs:
         self._cache.informer(JobSet).add_handler(self._take_jobset)
 
     async def run(self) -> None:
-        if self.reports is not None:
-            self._kept = await self.reports.all(POINTS)
+        self._kept = await self.reports.all(POINTS)
         while True:
             async with TaskScope("dashboard/watch") as tasks:
                 tasks.start("dashboard/cache", self._cache.run())
-                if self.reports is not None:
-                    tasks.start("dashboard/kept runs", self._forget_deleted(self.reports))
+                tasks.start("dashboard/kept runs", self._forget_deleted())
                 tasks.start("dashboard/ends", self._read_ends())
                 await self._again.wait()
             self._again.clear()
@@ -292,10 +280,9 @@ class WatchedJobs:
         if self._ended.is_unread(job):
             self._has_ended.set()
         seen = held.take()
-        if seen is not None and self.reports is not None:
-            self.reports.append(held.uid, _kept(held, seen))
         self._tell(key, deleted=False)
         if seen is not None:
+            self.reports.append(held.uid, seen)
             for subscriber in self._of(key):
                 subscriber.report(seen)
 
@@ -323,20 +310,20 @@ class WatchedJobs:
     def _forget(self, uid: str) -> None:
         self._ended.forget(uid)
         self._attempts.pop(uid, None)
-        if self.reports is not None:
-            self.reports.forget(uid)
+        self.reports.forget(uid)
 
-    async def _forget_deleted(self, reports: KeptReports) -> None:
+    async def _forget_deleted(self) -> None:
         """Forget the runs of jobs that were deleted while this process did not run."""
         await self.informer.wait_synced()
         if not self._undecodable:  # their uids are not known
-            await reports.keep_only([held.uid for held in self._jobs.values()])
+            await self.reports.keep_only([held.uid for held in self._jobs.values()])
         self._kept.clear()
 
-    def begin_with(self, key: Key, recorded: Ring) -> None:
+    async def begin_with(self, key: Key, recorded: Ring) -> None:
         """Put the reports that a manager recorded before those that were seen."""
         held = self._jobs.get(key)
         if held is not None:
+            await self.reports.begin_with(held.uid, recorded.samples())
             held.history.begin_with(recorded)
             for subscriber in self._of(key):
                 subscriber.read_again()
@@ -347,16 +334,3 @@ class WatchedJobs:
     def _tell(self, key: Key, *, deleted: bool) -> None:
         for subscriber in self._subscribers:
             subscriber.touch(key, deleted=deleted)
-
-
-def _kept(held: HeldJob, seen: KeptReport) -> KeptReport:
-    """The last report of a job, for the file: with the time and the values as they were told."""
-    status = held.job.status_or_empty.trainer_status
-    assert status is not None
-    at = parse(status.last_updated_time or "")
-    return replace(
-        seen,
-        at=at.timestamp(),
-        attempt=attempt_at(held.starts, at.timestamp()),
-        values=numbers_of(metrics_of(held.job)),
-    )

@@ -18,10 +18,10 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.trainer.progress.curve import COUNTERS, Sample
 from trainwright.controller.views import text
-from trainwright.controller.views.job import COUNTERS, History, view_of
+from trainwright.controller.views.job import History, view_of
 from trainwright.controller.views.parameters import GROUPS, Parameter, parameters_of
-from trainwright.controller.views.reports import KeptReport
 from trainwright.progress import Extremes
 
 Direction: TypeAlias = Literal["low", "high"]
@@ -94,7 +94,7 @@ def direction_of(metric: str) -> Direction | None:
 
 
 def measures_of(
-    reports: Iterable[KeptReport], last: Mapping[str, str], extremes: Mapping[str, Extremes]
+    reports: Iterable[Sample], last: Mapping[str, str], extremes: Mapping[str, Extremes]
 ) -> dict[str, Measure]:
     """The metrics of a run. `last`: those of its last report, as they were reported, and `extremes` what it says."""
     found: dict[str, Measure] = {}
@@ -175,7 +175,7 @@ class JobComparison(msgspec.Struct, kw_only=True, rename="camel"):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
     job: Document
-    reports: Sequence[KeptReport] = ()
+    reports: Sequence[Sample] = ()
     """Of the whole run, oldest first, as far as they are known."""
     jobset: Document | None = None
     """What the job became, if it can be had."""

@@ -14,9 +14,9 @@ from trainwright.api.objects import Key, deletion_timestamp_of, resource_version
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED, KIND_CLUSTER_TRAINING_RUNTIME
-from trainwright.api.trainer.v1alpha1.history import Point, Ring, numbers_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, entered, is_ours, state_of
 from trainwright.controller.trainer.job.status import is_at_end, loading_of, percentage_of, remaining_seconds_of
+from trainwright.controller.trainer.progress.curve import Ring, Sample, sample_of
 from trainwright.plugins.contract import JobState
 
 SLOPE = timedelta(minutes=10)
@@ -25,8 +25,6 @@ LATE = 0.2
 """A job is late when its time to go has passed by this part of it."""
 LATE_SECONDS = 10.0
 """But not by less than this."""
-COUNTERS = ("current_step", "total_steps", "current_epoch", "total_epochs")
-"""Metrics that say how far the training is. They are no curves."""
 ORDER = (
     JobState.RUNNING,
     JobState.STALLED,
@@ -45,38 +43,27 @@ _TRAINING = frozenset({JobState.RUNNING, JobState.STALLED})
 """Of these there is a time to go."""
 
 
-class History:
+class History(Ring):
+    """The reports of a job as far as they are known, for views: what is asked for again and again is remembered."""
+
+    __slots__ = ("_left", "_means")
+
     def __init__(self) -> None:
-        self._ring = Ring()
+        super().__init__()
         self._left: tuple[float | None] | None = None
         self._means: dict[tuple[str, int], list[float]] = {}
-        """The same is asked for again and again, and reports are rare."""
 
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """What is kept, oldest first."""
-        return tuple(self._ring.points())
-
-    @property
-    def last(self) -> Point | None:
-        return next(self._ring.backwards(), None)
-
-    def add(
-        self, at: datetime, percentage: int | None, metrics: Mapping[str, str], *, attempt: int | None = None
-    ) -> bool:
-        """Take in a report; returns whether it is new. `attempt`: None if it is not known."""
-        is_new = self._ring.add(at, percentage, numbers_of(metrics), attempt)
+    def add(self, sample: Sample) -> bool:
+        is_new = super().add(sample)
         if is_new:
-            self._forget()
+            self._left = None
+            self._means.clear()
         return is_new
 
     def begin_with(self, recorded: Ring) -> None:
-        """Put the points that the manager recorded before those that were seen."""
-        later = _after(next(recorded.backwards(), None), self._ring.points())
-        self._ring = recorded
-        for point in later:
-            recorded.add(point.at, point.percentage, point.metrics, point.attempt)
-        self._forget()
+        super().begin_with(recorded)
+        self._left = None
+        self._means.clear()
 
     def seconds_left(self) -> float | None:
         """Seconds from the last report to 100 %, by the slope of the last ten minutes.
@@ -88,40 +75,17 @@ class History:
         return self._left[0]
 
     def _seconds_left(self) -> float | None:
-        last, rise = self.last, self._ring.rise(SLOPE.total_seconds())
+        last, rise = self.last, self.rise(SLOPE.total_seconds())
         if last is None or last.percentage is None or rise is None:
             return None
         percent, seconds = rise
         return (100 - last.percentage) * seconds / percent if percent > 0 and seconds > 0 else None
-
-    def curve(self, metric: str) -> list[float]:
-        """The values of a metric, oldest first."""
-        return self._ring.curve(metric)
 
     def means(self, metric: str, most: int) -> list[float]:
         """The course of a metric in at most so many numbers. Not to be changed."""
         if (found := self._means.get((metric, most))) is None:
             found = self._means[metric, most] = means_of(self.curve(metric), most)
         return found
-
-    def _forget(self) -> None:
-        self._left = None
-        self._means.clear()
-
-
-def _after(last: Point | None, seen: Sequence[Point]) -> Sequence[Point]:
-    """The points after the last one that was recorded.
-
-    If both have seen it, it tells more than its time: those are whole seconds, and clocks are set back.
-    """
-    if last is None:
-        return seen
-    for place in range(len(seen) - 1, -1, -1):
-        point = seen[place]
-        is_as_far = (point.at, point.percentage) == (last.at, last.percentage)
-        if is_as_far and last.metrics.items() <= point.metrics.items():
-            return seen[place + 1 :]
-    return [point for point in seen if point.at > last.at]
 
 
 def means_of(values: Sequence[float], most: int) -> list[float]:
@@ -218,12 +182,16 @@ class JobViews:
     """Why they may be old; empty: it is not."""
 
 
+def report_of(job: TrainJob) -> Sample | None:
+    """The last report of a job; None if there is none."""
+    status = job.status_or_empty.trainer_status
+    return sample_of(status, metrics_of(job)) if status is not None else None
+
+
 def observe(job: TrainJob, history: History) -> bool:
     """Take the report of a job into its history; returns whether it is new."""
-    status = job.status_or_empty.trainer_status
-    if status is not None and (at := moment(status.last_updated_time)) is not None:
-        return history.add(at, status.progress_percentage, metrics_of(job))
-    return False
+    sample = report_of(job)
+    return sample is not None and history.add(sample)
 
 
 def view_of(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reports of whole runs, kept in a file beside the database of a local cluster for as long as their job.
+"""The reports of whole runs, kept for as long as their job, in a file beside the database of a local cluster.
 
 `append` takes a report, `read` gives the run of a job, `forget` deletes it. A run has a bounded number of rows: when
 there are too many, rows are joined two by two. A joined row keeps what a chart must not lose: the last value of each
@@ -16,14 +16,14 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from trainwright.controller.views.job import COUNTERS
+from trainwright.controller.trainer.progress.curve import Sample, after, falls, joined, thinned, with_segments
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ SHOWN = 1000
 WRITE_SECONDS = 0.5
 _PENDING = 20_000
 """Reports that are kept while the file cannot be written."""
-_STEP = "current_step"
 _TABLE = """
 CREATE TABLE IF NOT EXISTS reports (
   uid TEXT NOT NULL, number INTEGER NOT NULL, at REAL NOT NULL, percentage INTEGER, attempt INTEGER,
@@ -48,38 +47,6 @@ CREATE TABLE IF NOT EXISTS reports (
 _READ = "SELECT at, percentage, attempt, count, body FROM reports WHERE uid = ?"
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptReport:
-    """One report of a training, or several in a row that were joined."""
-
-    at: float
-    """Seconds since 1970, by the clock of the training; of several: of the last."""
-    percentage: int | None = None
-    attempt: int | None = None
-    """1 for the first. None: not known."""
-    values: Mapping[str, float] = field(default_factory=dict)
-    """Metrics that are finite, the steps and epochs among them; of several reports: the last value of each."""
-    not_finite: frozenset[str] = frozenset()
-    """Metrics that were NaN or infinite at least once."""
-    count: int = 1
-    segment: int = 0
-    """Rises where the training fell back to an earlier step. Not in the file: see `curves.with_segments`."""
-    lows: Mapping[str, float] = field(default_factory=dict)
-    """The lowest value of a metric, where several reports were joined and it is not the only one."""
-    highs: Mapping[str, float] = field(default_factory=dict)
-    """The same, the highest."""
-
-    @property
-    def step(self) -> float | None:
-        return self.values.get(_STEP)
-
-    def low(self, metric: str) -> float | None:
-        return self.lows.get(metric, self.values.get(metric))
-
-    def high(self, metric: str) -> float | None:
-        return self.highs.get(metric, self.values.get(metric))
 
 
 class _Body(msgspec.Struct, rename={"values": "v", "not_finite": "n", "lows": "l", "highs": "h"}, omit_defaults=True):
@@ -92,61 +59,12 @@ class _Body(msgspec.Struct, rename={"values": "v", "not_finite": "n", "lows": "l
 _ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder(_Body)
 
 
-def falls(before: KeptReport, report: KeptReport) -> bool:
-    """Whether the training fell back to an earlier step between two reports, or another attempt began."""
-    if before.attempt is not None and report.attempt is not None and before.attempt != report.attempt:
-        return True
-    if before.step is not None and report.step is not None:
-        return report.step < before.step
-    return before.percentage is not None and report.percentage is not None and report.percentage < before.percentage
-
-
-def joined(first: KeptReport, second: KeptReport) -> KeptReport:
-    names = [name for name in {**first.values, **second.values} if name not in COUNTERS]
-    values = {**first.values, **second.values}
-    lows = {name: min(_known(first.low(name), second.low(name))) for name in names}
-    highs = {name: max(_known(first.high(name), second.high(name))) for name in names}
-    return KeptReport(
-        at=second.at,
-        percentage=second.percentage if second.percentage is not None else first.percentage,
-        attempt=second.attempt if second.attempt is not None else first.attempt,
-        values=values,
-        not_finite=first.not_finite | second.not_finite,
-        count=first.count + second.count,
-        lows={name: low for name, low in lows.items() if low != values[name]},
-        highs={name: high for name, high in highs.items() if high != values[name]},
-    )
-
-
-def _known(*values: float | None) -> Iterable[float]:
-    return (value for value in values if value is not None)
-
-
-def thinned(reports: Sequence[KeptReport], most: int) -> list[KeptReport]:
-    """The same run in at most so many rows, or in as few as its segments allow."""
-    found = list(reports)
-    while len(found) > most:
-        made: list[KeptReport] = []
-        is_open = False
-        for report in found:
-            if is_open and not falls(made[-1], report):
-                made[-1] = joined(made[-1], report)
-                is_open = False
-            else:
-                made.append(report)
-                is_open = True
-        if len(made) == len(found):  # each is a segment of its own
-            return made
-        found = made
-    return found
-
-
 @dataclass(slots=True)
 class _Tail:
     number: int
     """Of the last row; -1: there is none."""
     rows: int
-    last: KeptReport | None
+    last: Sample | None
     stride: int
     """How many reports a row stands for."""
 
@@ -154,10 +72,10 @@ class _Tail:
 class KeptReports:
     """The runs of one cluster. Its methods are for the event loop."""
 
-    def __init__(self, path: Path | None) -> None:
-        """`path`: of the file; None keeps the runs in memory. Blocks for some milliseconds."""
-        self._path = path
-        self._pending: deque[tuple[str, KeptReport | None]] = deque()
+    def __init__(self, path: Path | None, *, most: int = MOST) -> None:
+        """`path`: of the file; None keeps the runs in memory. `most`: rows of a run. Blocks for some milliseconds."""
+        self._path, self._most = path, most
+        self._pending: deque[tuple[str, Sample | None]] = deque()
         """None: the run is to be forgotten."""
         self._tails: dict[str, _Tail] = {}
         self._lock = asyncio.Lock()
@@ -170,14 +88,20 @@ class KeptReports:
 
     # ------------------------------------------------------------------ the interface
 
-    def append(self, uid: str, report: KeptReport) -> None:
+    def append(self, uid: str, report: Sample) -> None:
         if len(self._pending) < _PENDING:
             self._pending.append((uid, report))
             self._wake.set()
 
-    async def read(self, uid: str, *, most: int = SHOWN) -> list[KeptReport]:
+    async def read(self, uid: str, *, most: int = SHOWN) -> list[Sample]:
         """The whole run of a job, oldest first, in at most about so many rows."""
-        return await self._in_thread(lambda: thinned([*self._rows(uid), *self._unwritten(uid)], most))
+        return await self._in_thread(lambda: with_segments(thinned([*self._rows(uid), *self._unwritten(uid)], most)))
+
+    async def begin_with(self, uid: str, recorded: Sequence[Sample]) -> None:
+        """Put samples that a ring has kept before those that are here."""
+        await self._in_thread(
+            lambda: self._replace(uid, [*recorded, *after(recorded[-1] if recorded else None, self._rows(uid))])
+        )
 
     def forget(self, uid: str) -> None:
         """The job was deleted: its run goes, too."""
@@ -191,7 +115,7 @@ class KeptReports:
             if uid not in kept:
                 self.forget(uid)
 
-    async def all(self, most: int) -> dict[str, list[KeptReport]]:
+    async def all(self, most: int) -> dict[str, list[Sample]]:
         """All runs by uid, each in at most about so many rows."""
         return await self._in_thread(lambda: {uid: thinned(self._rows(uid), most) for uid in self._uids()})
 
@@ -248,7 +172,7 @@ class KeptReports:
         for _ in taken:
             self._pending.popleft()
 
-    def _write(self, uid: str, report: KeptReport) -> None:
+    def _write(self, uid: str, report: Sample) -> None:
         tail = self._tail(uid)
         last = tail.last
         if last is not None and _is_same(last, report):
@@ -258,17 +182,16 @@ class KeptReports:
         else:
             tail.number, tail.rows, tail.last = tail.number + 1, tail.rows + 1, report
         self._put(uid, tail.number, tail.last)
-        if tail.rows > MOST:
-            self._thin(uid)
+        if tail.rows > self._most:
+            self._replace(uid, thinned(self._rows(uid), self._most // 2))
 
-    def _thin(self, uid: str) -> None:
-        rows = thinned(self._rows(uid), MOST // 2)
+    def _replace(self, uid: str, rows: Sequence[Sample]) -> None:
         self._connection.execute("DELETE FROM reports WHERE uid = ?", (uid,))
         for number, row in enumerate(rows):
             self._put(uid, number, row)
-        self._tails.pop(uid)
+        self._tails.pop(uid, None)
 
-    def _put(self, uid: str, number: int, row: KeptReport) -> None:
+    def _put(self, uid: str, number: int, row: Sample) -> None:
         body = _ENCODER.encode(_Body(dict(row.values), sorted(row.not_finite), dict(row.lows), dict(row.highs)))
         self._connection.execute(
             "INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -285,10 +208,10 @@ class KeptReports:
             self._tails[uid] = _Tail(number, rows, _report(*row) if row is not None else None, stride)
         return self._tails[uid]
 
-    def _rows(self, uid: str) -> list[KeptReport]:
+    def _rows(self, uid: str) -> list[Sample]:
         return [_report(*row) for row in self._connection.execute(f"{_READ} ORDER BY number", (uid,))]
 
-    def _unwritten(self, uid: str) -> Iterator[KeptReport]:
+    def _unwritten(self, uid: str) -> Iterator[Sample]:
         """What waits for a file that cannot be written."""
         return (report for one, report in list(self._pending) if one == uid and report is not None)
 
@@ -296,15 +219,15 @@ class KeptReports:
         return [uid for (uid,) in self._connection.execute("SELECT DISTINCT uid FROM reports")]
 
 
-def _is_same(last: KeptReport, report: KeptReport) -> bool:
+def _is_same(last: Sample, report: Sample) -> bool:
     """Whether a report is seen again, as after a restart."""
     is_as_far = last.at == report.at and last.percentage == report.percentage
     return is_as_far and report.values.items() <= last.values.items()
 
 
-def _report(at: float, percentage: int | None, attempt: int | None, count: int, body: bytes) -> KeptReport:
+def _report(at: float, percentage: int | None, attempt: int | None, count: int, body: bytes) -> Sample:
     told = _DECODER.decode(body)
-    return KeptReport(
+    return Sample(
         at=at,
         percentage=percentage,
         attempt=attempt,

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from unicodedata import combining, east_asian_width
 
-from trainwright.controller.views.job import COUNTERS, JobView, means_of
+from trainwright.controller.trainer.progress.curve import COUNTERS
+from trainwright.controller.views.job import JobView, means_of
 
 NONE = "-"
 AT_END = "the rank that reports is done"

@@ -40,7 +40,6 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import POINTS
 from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.tasks import TaskScope
@@ -48,6 +47,7 @@ from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.progress import history as keeping
+from trainwright.controller.trainer.progress.curve import POINTS, Sample
 from trainwright.controller.views.job import History, observe
 
 REPORTS_A_SECOND = 20
@@ -80,8 +80,9 @@ def histories(jobs: int) -> None:
     for _ in range(jobs):
         kept.append(history := History())
         for number in range(POINTS):
-            metrics = {"loss": str(1 / (number + 1)), "accuracy": str(number), "current_step": str(number)}
-            history.add(begin + timedelta(seconds=50 * number), number % 100, metrics, attempt=1)
+            values = {"loss": 1 / (number + 1), "accuracy": float(number), "current_step": float(number)}
+            at = begin.timestamp() + 50 * number
+            history.add(Sample(at=at, percentage=number % 100, values=values, attempt=1))
     gc.collect()
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -34,10 +34,10 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key, uid_of
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import KEY, TEXT_BYTES
 from trainwright.controller.runtime import Builder, Cache, Controller, Event, EventType, Manager, NotFound
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.curve import KEY, TEXT_BYTES
 from trainwright.controller.trainer.progress.history import HistoryKeeper
 from trainwright.controller.trainer.progress.metrics import JobProgress, StalledJobs
 from trainwright.controller.trainer.progress.writer import Budget, Pace

@@ -27,10 +27,11 @@ from trainwright.controller.cli.local.outputs import JobOutput
 from trainwright.controller.runtime import ApiError, Request, TransportError
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
+from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.views import comparison
 from trainwright.controller.views.cluster import if_there
 from trainwright.controller.views.comparison import ComparedRun, JobComparison, as_csv, as_text
-from trainwright.controller.views.reports import FILE, KeptReport, KeptReports
+from trainwright.controller.views.reports import FILE, KeptReports
 
 _JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
 START_SECONDS = 3600.0
@@ -210,7 +211,7 @@ async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobC
     return comparison.compare(made, wall_clock())
 
 
-async def _reports(file: Path, uids: Sequence[str]) -> list[list[KeptReport]]:
+async def _reports(file: Path, uids: Sequence[str]) -> list[list[Sample]]:
     """The runs of jobs; empty ones where the cluster has kept none."""
     if not await asyncio.to_thread(file.is_file):
         return [[] for _ in uids]

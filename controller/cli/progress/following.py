@@ -21,7 +21,6 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, controller_of, key_of, resource_version_of, uid_of
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.reading import reading, run_reading
 from trainwright.controller.runtime import (
@@ -35,6 +34,7 @@ from trainwright.controller.runtime import (
     TaskScope,
 )
 from trainwright.controller.trainer.job.pods import attempts_begun
+from trainwright.controller.trainer.progress.curve import Damaged, belongs, config_map_name, read
 from trainwright.controller.views import text
 from trainwright.controller.views.ended import Ended
 from trainwright.controller.views.job import History, JobView, JobViews, as_json, observe, sorted_views, view_of

@@ -21,18 +21,8 @@ from trainwright.api import surroundings
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, key_of, resource_version_of, uid_of
 from trainwright.api.rights import Rule
-from trainwright.api.times import Now, moment, wall_clock
+from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.api.trainer.v1alpha1.history import (
-    KEY,
-    Damaged,
-    Ring,
-    belongs,
-    config_map_name,
-    document_of,
-    numbers_of,
-    read,
-)
 from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
     AlreadyExists,
@@ -53,6 +43,16 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_lately, is_ours
+from trainwright.controller.trainer.progress.curve import (
+    KEY,
+    Damaged,
+    Ring,
+    belongs,
+    config_map_name,
+    document_of,
+    read,
+    sample_of,
+)
 from trainwright.controller.trainer.progress.writer import Budget
 
 log = logging.getLogger(__name__)
@@ -182,11 +182,9 @@ class HistoryKeeper:
             queue.add(history.key, after=max(at, history.not_before) - self._time())
 
     def _add(self, ring: Ring, job: TrainJob, status: TrainerStatus) -> bool:
-        at = moment(status.last_updated_time)
-        if at is None:
-            return False
         metrics = {metric.name: metric.value for metric in status.metrics or ()}
-        return ring.add(at, status.progress_percentage, numbers_of(metrics), self._attempt_of(job))
+        sample = sample_of(status, metrics, self._attempt_of(job))
+        return sample is not None and ring.add(sample)
 
     def _due(self, history: _History) -> float:
         if history.written == float("-inf") and not is_finished(history.job):
@@ -340,8 +338,8 @@ class HistoryKeeper:
             except Damaged as error:
                 self._say(history, "damaged", f"in ConfigMap {name} is damaged and begins again: {error}")
             else:
-                for point in history.ring.points():
-                    stored.add(point.at, point.percentage, point.metrics, point.attempt)
+                for sample in history.ring.samples():
+                    stored.add(sample)
                 history.ring = stored
         history.version, history.is_loaded = resource_version_of(found), True
         return True

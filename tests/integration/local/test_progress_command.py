@@ -16,7 +16,6 @@ import sys
 import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,12 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.objects import owner_reference
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import KEY, Ring, document_of
 from trainwright.controller.cli.main import main
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.local.controllers import jobset
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer.progress.curve import KEY, Ring, Sample, document_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}
@@ -151,8 +150,9 @@ async def test_the_curve_begins_with_what_the_manager_recorded(world: World) -> 
     job = await world.client.get(TrainJob, "bert", world.space)
     ring = Ring()
     for number in range(7):
-        at = wall_clock() - timedelta(seconds=600 - 10 * number)
-        ring.add(at, number, {"loss": 0.1 * number, "grad_norm": float(number)}, 1)
+        at = wall_clock().timestamp() - 600 + 10 * number
+        values = {"loss": 0.1 * number, "grad_norm": float(number)}
+        ring.add(Sample(at=at, percentage=number, values=values, attempt=1))
     made = await world.client.create(document_of(job, ring.encode()), kind=ConfigMap.RESOURCE)
     code, out, errors = await world.command("bert")
     assert (code, errors) == (0, "")

@@ -15,11 +15,11 @@ from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import KEY, belongs, config_map_name, read
 from trainwright.controller.runtime import NotFound
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 from trainwright.controller.trainer.assembly.parts import PARTS, parts_of
 from trainwright.controller.trainer.assembly.settings import settings_of
+from trainwright.controller.trainer.progress.curve import KEY, belongs, config_map_name, read
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 COMPLETE = condition("Complete", at=TIME)
@@ -50,7 +50,7 @@ async def stored(world: World, name: str) -> list[int | None]:
         found = await world.client.get(ConfigMap, config_map_name(world.own(name)), SPACE)
     except NotFound:
         return []
-    return [point.percentage for point in read(found.data).points()]
+    return [point.percentage for point in read(found.data).samples()]
 
 
 async def test_the_history_is_there_when_the_job_has_ended(world: World) -> None:
@@ -83,7 +83,7 @@ async def test_a_step_that_falls_is_stored_and_begins_a_segment(world: World) ->
     await world.set_status("a", conditions=[COMPLETE])
     await eventually(lambda: stored(world, "a"), equals([40, 50, 20]))
     found = await world.client.get(ConfigMap, config_map_name(world.own("a")), SPACE)
-    assert [point.segment for point in read(found.data).points()] == [0, 0, 1]
+    assert [point.segment for point in read(found.data).samples()] == [0, 0, 1]
 
 
 async def test_a_config_map_of_somebody_else_is_not_touched(world: World) -> None:

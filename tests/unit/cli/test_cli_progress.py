@@ -13,9 +13,9 @@ from tests.builders import RUNNING, condition, train_job
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import POINTS, Ring
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.progress import screen
+from trainwright.controller.trainer.progress.curve import POINTS, Ring, Sample
 from trainwright.controller.views import text
 from trainwright.controller.views.job import History, JobView, as_json, observe, sorted_views, view_of
 
@@ -82,7 +82,7 @@ def test_a_fall_begins_a_segment_of_its_own() -> None:
     history = History()
     for one in jobs:
         observe(one, history)
-    assert [point.segment for point in history.points] == [0, 0, 1, 1, 1]
+    assert [one.segment for one in history.samples()] == [0, 0, 1, 1, 1]
     assert history.seconds_left() == 45 * 300 / 15
     assert text.remaining(seen(*jobs[:3])) == "-"
 
@@ -146,8 +146,9 @@ def test_the_same_report_again_is_one_point_and_old_points_are_thinned() -> None
     history = History()
     for second in range(5000):
         for _ in range(2):
-            history.add(NOW + timedelta(seconds=second), None, {"loss": str(second), "stage": "warm", "bad": "nan"})
-    assert POINTS / 2 <= len(history.points) <= POINTS
+            told = job(ago=-second, metrics={"loss": str(second), "stage": "warm", "bad": "nan"})
+            observe(told, history)
+    assert POINTS / 2 <= len(history) <= POINTS
     curve = history.curve("loss")
     assert (curve[-1], curve[0] < 100, curve == sorted(curve)) == (4999.0, True, True)
     assert history.curve("stage") == history.curve("bad") == []
@@ -159,14 +160,15 @@ def test_what_was_recorded_comes_before_what_was_seen(recorded: int, seen: int) 
     reports = [(0, 98, "1"), (0, 98, "2"), (0, 99, "3"), (-60, 99, "4")]
     ring, history, whole = Ring(), History(), History()
     for place, (seconds, percentage, step) in enumerate(reports):
-        told = (NOW + timedelta(seconds=seconds), percentage, {"current_step": step})
-        whole.add(*told)
+        at = NOW.timestamp() + seconds
+        told = Sample(at=at, percentage=percentage, values={"current_step": float(step)})
+        whole.add(told)
         if place <= recorded:
-            ring.add(told[0], percentage, {"current_step": float(step)})
+            ring.add(told)
         if place >= seen:
-            history.add(*told)
+            history.add(told)
     history.begin_with(ring)
-    assert history.points == whole.points
+    assert history.samples() == whole.samples()
 
 
 @pytest.mark.parametrize(

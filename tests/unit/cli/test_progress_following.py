@@ -145,7 +145,7 @@ def test_values_that_are_no_numbers_are_shown_as_they_are() -> None:
     view = view_of(job(metrics=metrics), History(), NOW)
     shown = dict(text.details(view, NOW))
     assert (shown["loss"], shown["grad"], shown["損失"], shown["big"]) == ("nan", "-inf", "0.25", "inf")
-    assert view.history.points == ()
+    assert view.history.samples() == []
 
 
 def test_names_of_double_width_keep_the_columns_straight() -> None:

@@ -75,7 +75,7 @@ def job(*pods: str, **fields: Any) -> contract.Job:
     """A job with these pods, whose ranks count up."""
     found = msgspec.json.decode((SAMPLES / "job_running.json").read_bytes(), type=contract.Job)
     like = found.pods[0]
-    one = msgspec.structs.replace(like.containers[0], log="x", previous_log="", restarts=0, init=False)
+    one = msgspec.structs.replace(like.containers[0], log=True, previous_log=False, restarts=0, init=False)
     made = [
         msgspec.structs.replace(
             like, name=name, rank=rank, replicated_job="node", current=True, attempt=1, containers=[one], **fields

@@ -11,11 +11,11 @@ import pytest
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import Ring, document_of
 from trainwright.controller.dashboard.details import Details
 from trainwright.controller.dashboard.reader import JobReader
 from trainwright.controller.dashboard.watched import HeldJob, WatchedJobs
 from trainwright.controller.runtime import Client
+from trainwright.controller.trainer.progress.curve import Ring, document_of
 from trainwright.controller.views.job import History
 
 KEY = Key("team-a", "bert")
@@ -40,9 +40,9 @@ class World:
         await self.may_answer.wait()
         return msgspec.convert(document_of(self.job, Ring().encode()), ConfigMap)
 
-    def begin_with(self, key: Key, recorded: Ring) -> None:
+    async def begin_with(self, key: Key, recorded: Ring) -> None:
         assert key == KEY
-        assert list(recorded.points()) == []
+        assert recorded.samples() == []
 
 
 async def test_a_page_that_goes_while_the_record_is_read_hides_it_from_no_other() -> None:

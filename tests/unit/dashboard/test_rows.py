@@ -11,10 +11,10 @@ from tests import builders
 from tests.builders import RUNNING, condition, train_job
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import Point
 from trainwright.controller.dashboard import contract
-from trainwright.controller.dashboard.curves import Marker, not_finite_in, points_of, report_of, with_notes
+from trainwright.controller.dashboard.curves import Marker, points_of
 from trainwright.controller.dashboard.details import MOST, row_of, timeline_of
+from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.views.job import History, observe
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -38,6 +38,7 @@ def job(*, ago: float = 0.0, conditions: dict[str, str] | None = None, spec: Any
     )
 
 
+BEGIN = NOW.timestamp()
 CREATED = {"creationTimestamp": format_time(NOW - timedelta(hours=1))}
 
 
@@ -140,17 +141,43 @@ def test_a_job_of_another_controller_and_one_that_is_deleted() -> None:
 # ---------------------------------------------------------------------- curves
 
 
-def point(seconds: float, step: float, *, segment: int = 0, attempt: int | None = None, **metrics: float) -> Point:
-    told = {"current_step": step, **metrics}
-    return Point(NOW + timedelta(seconds=seconds), None, told, segment, attempt)
+def sample(seconds: float, step: float, *, not_finite: str = "", **more: Any) -> Sample:
+    known = {name: more.pop(name) for name in ("segment", "attempt") if name in more}
+    values = {"current_step": step, **more}
+    return Sample(at=BEGIN + seconds, values=values, not_finite=frozenset(not_finite.split()), **known)
+
+
+def marks(seen: list[Sample], starts: dict[int, datetime] | None = None) -> list[tuple[int, int, int | None]]:
+    found = points_of("u", seen, Marker(starts or {})).marks
+    return [(mark.index, mark.segment, mark.attempt) for mark in found]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "starts", "wanted"),
+    [
+        # Reports from before the attempt is known belong to the first.
+        ((None, 1, 1), {}, [(0, None)]),
+        # A second attempt begins a segment, whether the first was known or not.
+        ((1, 1, 2), {}, [(0, 1), (2, 2)]),
+        ((None, None, 2), {}, [(0, None), (2, 2)]),
+        ((None, None, None), {2: 1}, [(0, None), (1, 2)]),
+        # A late report of the first attempt, one whose attempt is not known, and clocks that were set back.
+        ((1, 2, 1, 2, None), {}, [(0, 1), (1, 2)]),
+        ((2, None), {1: 0}, [(0, 2)]),
+    ],
+)
+def test_the_segments_of_attempts_do_not_mix(
+    attempts: tuple[int | None, ...], starts: dict[int, int], wanted: list[tuple[int, int | None]]
+) -> None:
+    seen = [sample(second, second, attempt=attempt) for second, attempt in enumerate(attempts)]
+    began = {attempt: NOW + timedelta(seconds=second) for attempt, second in starts.items()}
+    assert [(index, attempt) for index, _, attempt in marks(seen, began)] == wanted
 
 
 def test_segments_begin_with_falls_and_with_attempts() -> None:
     starts = {1: NOW - timedelta(hours=1), 2: NOW + timedelta(seconds=15)}
-    seen = [report_of(point(seconds, step, segment=segment)) for seconds, step, segment in
-            ((0, 1, 0), (10, 2, 0), (20, 3, 0), (30, 1, 1))]  # fmt: skip
-    found = points_of("u", seen, Marker(starts))
-    assert [(mark.index, mark.segment, mark.attempt) for mark in found.marks] == [(0, 0, 1), (2, 1, 2), (3, 2, 2)]
+    seen = [sample(0, 1), sample(10, 2), sample(20, 3), sample(30, 1, segment=1)]
+    assert marks(seen, starts) == [(0, 0, 1), (2, 1, 2), (3, 2, 2)]
     # The reports of an event go on where those before it ended.
     marker = Marker(starts)
     points_of("u", seen[:3], marker)
@@ -159,25 +186,13 @@ def test_segments_begin_with_falls_and_with_attempts() -> None:
 
 
 def test_a_clock_that_is_set_back_does_not_turn_the_axis() -> None:
-    found = points_of(
-        "u", [report_of(point(seconds, step)) for step, seconds in enumerate((0, 60, -3600, 90))], Marker()
-    )
+    found = points_of("u", [sample(seconds, step) for step, seconds in enumerate((0, 60, -3600, 90))], Marker())
     assert found.times == sorted(found.times)
     assert found.steps == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_a_metric_that_is_not_finite_goes_to_its_own_report_of_a_second() -> None:
-    points = [point(0, 1, loss=2.0), point(0, 2), point(0, 3, loss=1.0)]
-    assert [one.not_finite for one in with_notes(points, [(NOW, "loss")])] == [set(), {"loss"}, set()]
-    assert with_notes([], [(NOW, "loss")]) == []
-
-
 def test_columns_have_a_place_for_each_report() -> None:
-    seen = [
-        report_of(point(0, 1, loss=3.0)),
-        report_of(point(1, 2), frozenset({"loss", "grad"})),
-        report_of(point(2, 3, acc=0.5)),
-    ]
+    seen = [sample(0, 1, loss=3.0), sample(1, 2, not_finite="loss grad"), sample(2, 3, acc=0.5)]
     found = points_of("u", seen, Marker())
     curves = {curve.name: (curve.values, curve.not_finite) for curve in found.curves}
     assert curves == {
@@ -186,14 +201,6 @@ def test_columns_have_a_place_for_each_report() -> None:
         "acc": ([None, None, 0.5], []),
     }
     assert found.percentages == [None, None, None]
-
-
-def test_a_value_that_was_not_finite_is_found_again_in_a_thinned_history() -> None:
-    kept = [point(seconds, seconds, loss=1.0) for seconds in (0, 10)] + [point(20, 20)]
-    notes = [(NOW + timedelta(seconds=15.7), "loss"), (NOW + timedelta(seconds=99), "grad")]
-    assert [seen.not_finite for seen in with_notes(kept, notes)] == [frozenset(), frozenset(), {"loss", "grad"}]
-    assert with_notes([], notes) == []
-    assert not_finite_in(job(metrics={"a": "nan", "b": "-inf", "c": "1", "d": "warm"})) == {"a", "b"}
 
 
 # ---------------------------------------------------------------------- time line

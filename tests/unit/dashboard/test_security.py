@@ -22,7 +22,7 @@ PATHS = (
     "/api/v1/jobs/default/bert/stream",
     "/api/v1/jobs/default/bert/series",
     "/api/v1/jobs/default/bert/objects",
-    "/api/v1/jobs/default/bert/pods/bert-0/log",
+    "/api/v1/jobs/default/bert/lines",
     "/nothing",
 )
 

@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry
 
 from tests.builders import condition, progress, train_job
 from trainwright.api.objects import Document, wire
-from trainwright.api.trainer.v1alpha1.history import KEY, TEXT_BYTES, Point, Ring, read
 from trainwright.controller.runtime import NO_SERVERS, Manager
 from trainwright.controller.runtime.errors import Forbidden, TooManyRequests
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.simulation.virtual import VirtualCluster
 from trainwright.controller.simulation.world import CONFIG, PROCESS, Process
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.curve import KEY, TEXT_BYTES, Ring, Sample, read
 from trainwright.controller.trainer.progress.history import AT_ONCE, INTERVAL_SECONDS, WRITE_SECONDS, HistoryKeeper
 from trainwright.controller.trainer.progress.writer import Budget, Pace
 
@@ -106,8 +106,8 @@ class Bench:
         assert found is not None
         return read(found["data"])
 
-    def points(self, name: str) -> list[Point]:
-        return self.ring(name).points()
+    def points(self, name: str) -> list[Sample]:
+        return self.ring(name).samples()
 
     def percentages(self, name: str) -> list[int | None]:
         return [point.percentage for point in self.points(name)]

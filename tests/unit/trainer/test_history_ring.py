@@ -3,7 +3,7 @@
 
 import json
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import msgspec
@@ -13,24 +13,23 @@ from hypothesis import strategies as st
 
 from tests.builders import train_job
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import (
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.controller.trainer.progress.curve import (
     KEY,
     METRICS,
-    PERCENTAGE,
     POINTS,
     TEXT_BYTES,
     Damaged,
     Ring,
+    Sample,
     belongs,
     config_map_name,
     document_of,
-    numbers_of,
     read,
-    series,
+    sample_of,
 )
 
-START = datetime(2026, 11, 22, tzinfo=UTC)
+START = datetime(2026, 11, 22, tzinfo=UTC).timestamp()
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 NAMES = st.text(min_size=1, max_size=64).filter(lambda name: not any("\ud800" <= c <= "\udfff" for c in name))
 REPORTS = st.lists(
@@ -44,15 +43,21 @@ REPORTS = st.lists(
 )
 
 
-def at(second: float) -> datetime:
-    return START + timedelta(seconds=second)
+def at(second: float) -> float:
+    return START + second
+
+
+def add(
+    ring: Ring, second: float, percentage: int | None, values: dict[str, float], attempt: int | None = None
+) -> bool:
+    return ring.add(Sample(at=at(second), percentage=percentage, values=values, attempt=attempt))
 
 
 def trained(reports: int, **options: int) -> Ring:
     """A ring of a run that reports each second."""
     ring = Ring(**options)
     for second in range(reports):
-        ring.add(at(second), 100 * second // reports, {"loss": 1 / (1 + second), "current_step": float(second)}, 1)
+        add(ring, second, 100 * second // reports, {"loss": 1 / (1 + second), "current_step": float(second)}, 1)
     return ring
 
 
@@ -60,47 +65,47 @@ def test_ten_thousand_reports_cover_the_whole_run_evenly() -> None:
     ring = trained(10_000)
     text = ring.encode()
     assert len(text.encode()) <= TEXT_BYTES
-    points = Ring.decode(text).points()
+    points = Ring.decode(text).samples()
     assert POINTS / 2 <= len(points) <= POINTS
     assert (points[0].step, points[-1].step) == (0, 9_999)
     gaps = [later.at - earlier.at for earlier, later in pairwise(points)]
     # The last row may stand for fewer reports than the others.
     assert len(set(gaps[:-1])) <= 2
-    assert max(gaps) <= timedelta(seconds=64)
+    assert max(gaps) <= 64
 
 
 def test_the_newest_report_is_always_the_last_point() -> None:
     ring = Ring(points=8)
     for second in range(500):
-        ring.add(at(second), None, {"loss": float(second)})
+        add(ring, second, None, {"loss": float(second)})
         assert ring.curve("loss")[-1] == second
         assert len(ring) <= 8
-    assert ring.points()[0].at == START
+    assert ring.samples()[0].at == START
 
 
 def test_the_same_report_again_is_one_point() -> None:
     ring = Ring()
-    report = (START, 4, {"loss": 0.123456789, "total_steps": 9.0})
-    assert [ring.add(*report), ring.add(*report), ring.add(START, 5, {})] == [True, False, True]
-    assert [(point.percentage, dict(point.metrics)) for point in ring.points()] == [(4, {"loss": 0.123457}), (5, {})]
+    report = Sample(at=START, percentage=4, values={"loss": 0.123456789, "total_steps": 9.0})
+    assert [ring.add(report), ring.add(report), add(ring, 0, 5, {})] == [True, False, True]
+    assert [(point.percentage, dict(point.values)) for point in ring.samples()] == [(4, {"loss": 0.123457}), (5, {})]
 
 
 def test_a_fall_begins_a_segment_and_a_restart_an_attempt() -> None:
     ring = Ring()
     for second, (step, attempt) in enumerate([(1, 1), (9, 1), (4, 2), (5, 2), (5, 3)]):
-        ring.add(at(second), None, {"current_step": float(step)}, attempt)
-    assert [(point.segment, point.attempt) for point in ring.points()] == [(0, 1), (0, 1), (1, 2), (1, 2), (1, 3)]
+        add(ring, second, None, {"current_step": float(step)}, attempt)
+    assert [(point.segment, point.attempt) for point in ring.samples()] == [(0, 1), (0, 1), (1, 2), (1, 2), (1, 3)]
     ring = Ring()
     for second, percentage in enumerate([10, 60, None, 20, 5]):
-        ring.add(at(second), percentage, {})
-    assert [point.segment for point in ring.points()] == [0, 0, 0, 0, 1]
+        add(ring, second, percentage, {})
+    assert [point.segment for point in ring.samples()] == [0, 0, 0, 0, 1]
 
 
 def test_the_end_of_an_attempt_stays_between_two_thinnings() -> None:
     ring = trained(POINTS + 50)  # every second report is a row now
-    ring.add(at(1_000), 99, {"loss": 7.0, "current_step": 1_000.0}, 1)
-    ring.add(at(1_001), 50, {"loss": 8.0, "current_step": 500.0}, 2)
-    assert [point.attempt for point in ring.points()[-2:]] == [1, 2]
+    add(ring, 1_000, 99, {"loss": 7.0, "current_step": 1_000.0}, 1)
+    add(ring, 1_001, 50, {"loss": 8.0, "current_step": 500.0}, 2)
+    assert [point.attempt for point in ring.samples()[-2:]] == [1, 2]
     assert ring.curve("loss")[-2:] == [7.0, 8.0]
 
 
@@ -108,15 +113,15 @@ def test_the_end_of_an_attempt_stays_between_two_thinnings() -> None:
 def test_text_and_back(reports: list[tuple[int, int | None, dict[str, float], int | None]], points: int) -> None:
     ring = Ring(points=points)
     for second, percentage, metrics, attempt in reports:
-        ring.add(at(second), percentage, metrics, attempt)
+        add(ring, second, percentage, metrics, attempt)
     text = ring.encode()
     assert len(text.encode()) <= TEXT_BYTES
     again = Ring.decode(text, points=points)
-    assert again.points() == ring.points()
+    assert again.samples() == ring.samples()
     assert again.encode() == text
     assert len(ring) <= points
-    for point in ring.points():
-        for name, number in point.metrics.items():
+    for point in ring.samples():
+        for name, number in point.values.items():
             told = [metrics[name] for _, _, metrics, _ in reports if name in metrics]
             assert any(math.isclose(number, one, rel_tol=1e-5) for one in told)
 
@@ -126,7 +131,7 @@ def test_text_and_back(reports: list[tuple[int, int | None, dict[str, float], in
 def test_whatever_the_names_are_the_text_is_bounded(reports: list[dict[str, float]]) -> None:
     ring = Ring()
     for second, metrics in enumerate(reports):
-        ring.add(at(second), None, metrics)
+        add(ring, second, None, metrics)
     assert len(ring.metrics) <= METRICS
     assert len(ring.encode().encode()) <= TEXT_BYTES
 
@@ -135,7 +140,7 @@ def test_many_long_names_leave_places_for_the_losses() -> None:
     ring = Ring()
     hostile = {f"{index}" + "\x00\N{PILE OF POO}" * 31: 1e-300 for index in range(256)}
     for second in range(POINTS):
-        ring.add(at(second), None, hostile | {"eval_loss": 0.5, "loss": 0.5, "current_step": float(second)})
+        add(ring, second, None, hostile | {"eval_loss": 0.5, "loss": 0.5, "current_step": float(second)})
     assert {"eval_loss", "loss", "current_step"} <= set(ring.metrics)
     assert ring.left_out > 200
     text = ring.encode()
@@ -145,30 +150,34 @@ def test_many_long_names_leave_places_for_the_losses() -> None:
 
 def test_half_a_surrogate_pair_is_left_out() -> None:
     ring = Ring()
-    ring.add(START, 1, {"\ud800": 1.0})
+    add(ring, 0, 1, {"\ud800": 1.0})
     assert (ring.metrics, ring.left_out) == ((), 1)
-    assert Ring.decode(ring.encode()).points() == ring.points()
+    assert Ring.decode(ring.encode()).samples() == ring.samples()
 
 
 def test_names_that_are_no_longer_used_make_place() -> None:
     ring = Ring(points=8)
     for second in range(2000):
-        ring.add(at(second), None, {f"m{second}": 1.0})
+        add(ring, second, None, {f"m{second}": 1.0})
     assert len(ring.metrics) > 1
     assert max(int(name[1:]) for name in ring.metrics) > 1000
 
 
 def test_times_may_be_anything() -> None:
     ring = Ring()
-    times = [datetime(9999, 12, 31, tzinfo=UTC), datetime(1, 1, 2, tzinfo=UTC), START]
+    times = [datetime(9999, 12, 31, tzinfo=UTC).timestamp(), datetime(1, 1, 2, tzinfo=UTC).timestamp(), START]
     for one in times:
-        ring.add(one, 1, {})
-    assert [point.at for point in Ring.decode(ring.encode()).points()] == times
+        ring.add(Sample(at=one, percentage=1))
+    assert [point.at for point in Ring.decode(ring.encode()).samples()] == times
 
 
-def test_what_is_no_finite_number_is_no_metric() -> None:
-    told = {"a": "1", "b": "nan", "c": "Infinity", "d": "x", "e": "1e-3", "f": ""}
-    assert numbers_of(told) == {"a": 1.0, "e": 0.001}
+def test_a_report_has_its_finite_numbers_and_the_names_of_the_others() -> None:
+    told = {"a": "1", "b": "nan", "c": "-Infinity", "d": "x", "e": "1e-3", "f": ""}
+    status = TrainerStatus(last_updated_time="2026-11-22T00:00:01.5Z", progress_percentage=7)
+    found = sample_of(status, told, 2)
+    wanted = Sample(at=at(1.5), percentage=7, values={"a": 1.0, "e": 0.001}, not_finite=frozenset("bc"), attempt=2)
+    assert found == wanted
+    assert sample_of(TrainerStatus(last_updated_time=""), told) is None
 
 
 GOOD = json.loads(trained(3).encode())
@@ -225,20 +234,7 @@ def test_the_config_map_is_that_of_one_job() -> None:
     assert not belongs(found, job("u-2"))
     document["metadata"]["labels"] = {}
     assert not belongs(msgspec.convert(document, ConfigMap), job())
-    assert read(found.data).points() == trained(5).points()
+    assert read(found.data).samples() == trained(5).samples()
     for data in (None, {}, {KEY: "x"}):
         with pytest.raises(Damaged):
             read(data)
-
-
-def test_the_series_have_times_steps_and_attempts() -> None:
-    ring = Ring()
-    ring.add(at(0), 1, {"loss": 4.0, PERCENTAGE: 7.0, "current_step": 10.0}, 1)
-    ring.add(at(5), None, {"loss": 2.0}, 2)
-    found = series(ring)
-    assert list(found) == [PERCENTAGE, "loss", "current_step"]
-    assert [sample.value for sample in found[PERCENTAGE]] == [1.0]
-    assert [(one.at, one.value, one.step, one.attempt) for one in found["loss"]] == [
-        (at(0), 4.0, 10.0, 1),
-        (at(5), 2.0, None, 2),
-    ]

@@ -12,6 +12,7 @@ import pytest
 
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
+from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.views.comparison import (
     ComparedRun,
     JobComparison,
@@ -22,14 +23,13 @@ from trainwright.controller.views.comparison import (
     direction_of,
 )
 from trainwright.controller.views.parameters import ANNOTATION_COMMIT, ANNOTATION_DIRTY, parameters_of
-from trainwright.controller.views.reports import KeptReport
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
-def row(step: float, *, lows: dict[str, float] | None = None, **values: float) -> KeptReport:
+def row(step: float, *, lows: dict[str, float] | None = None, **values: float) -> Sample:
     """One report."""
-    return KeptReport(at=1000.0 + step, values={"current_step": step, **values}, lows=lows or {})
+    return Sample(at=1000.0 + step, values={"current_step": step, **values}, lows=lows or {})
 
 
 def job(name: str, *words: str, metrics: dict[str, str] | None = None, **trainer: Any) -> Document:

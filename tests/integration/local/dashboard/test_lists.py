@@ -344,4 +344,4 @@ async def test_a_page_that_is_closed_ends_its_reads_of_a_server_that_hangs(world
 
         assert (await job()).unread == []
         await eventually(job, lambda found: found.row.percentage == 1)
-    assert not [task for task in asyncio.all_tasks() if "_Told.job" in repr(task)]
+    assert not [task for task in asyncio.all_tasks() if "_Told._read" in repr(task)]

@@ -114,7 +114,7 @@ class World:
             "bert-node-0-1-abcde",
             made,
             metadata={"labels": labels},
-            spec={"containers": [{"name": "node", "image": "train:1"}]},
+            spec={"containers": [{"name": "node", "image": "train:1"}], "nodeName": "here"},
             status={
                 "phase": "Failed",
                 "containerStatuses": [

@@ -1,34 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The course of a training over its whole run, and the ConfigMap `<job>-progress` that keeps it.
+"""The curve of a training: the reports of a whole run as samples, bounded in number.
 
-The manager writes the ConfigMap, and every view reads it with the rights of its user, checks with `belongs` that it is
-the job's, and calls `read`:
+`Sample` is one report, or several in a row that were joined. Everything that shows or keeps curves uses it: the
+manager, the commands, the file of a local cluster, the dashboard.
+
+`Ring` keeps samples in little memory, thinned evenly: it drops every second one when it is full. The manager writes it
+to the ConfigMap `<job>-progress`, which every view reads with the rights of its user:
 
     found = await client.get(ConfigMap, config_map_name(job.name), job.namespace)
     ring = read(found.data) if belongs(found, job) else None
 
-`ring.points()` has the reports with their attempts; `series` has them by metric.
-
-A ring holds rows of numbers, in columns, that are thinned evenly when they are full. Row 0 is the first report; each
-other row stands for `stride` reports in a row and holds the last of them, so the newest report is always there. When
-there are too many rows, every second one is dropped and `stride` doubles. The rows therefore cover the whole run at an
-even resolution, whatever its length.
-
-Numbers are kept with six significant digits, whole numbers exactly up to 2**53. What is no finite number is left out.
-Metric names come from training code: their number and their length are bounded here, and views escape them.
+`thinned` bounds a list of samples without losing what a chart must show: it joins neighbours, and a joined sample says
+the lowest and the highest value.
 """
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from trainwright.api.objects import AnyObject, Document, labels_of, owner_reference, owners_of, uid_of
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.times import moment
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 
 POINTS = 240
 """Most rows. With three metrics a full ring takes 9.4 KiB of memory, of the 10 KiB that a job may."""
@@ -51,49 +48,151 @@ _MOST_ROWS = 10_000
 _MOST_COUNT = 65_535
 """Of attempts and segments."""
 _STEP = "current_step"
+COUNTERS = ("current_step", "total_steps", "current_epoch", "total_epochs")
+"""Metrics that say how far the training is. They are no curves."""
 
 
 LABEL, LABEL_VALUE = "trainwright.dev/progress-history", "v1"
 """Marks the ConfigMaps that the manager made, so that no other one is ever written. Views may select by it."""
 KEY = "history.json"
 """The key of the ring in `data`."""
-PERCENTAGE = "progressPercentage"
-"""The name of the percentage among the series; no metric of a training can hide it, see `series`."""
 
 
 class Damaged(ValueError):  # noqa: N818 - it names what was found
     """A text that is no ring."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One report."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One report of a training, or several in a row that were joined."""
 
-    at: datetime
-    """When the training made it, by its own clock, in whole seconds."""
-    percentage: int | None
-    metrics: Mapping[str, float]
-    """Those that are finite numbers."""
-    segment: int
-    """Counts up from 0 when the training falls back to an earlier step, as after a restart from a checkpoint."""
+    at: float
+    """Seconds since 1970, by the clock of the training; of several: of the last."""
+    percentage: int | None = None
     attempt: int | None = None
     """1 for the first start of the pods, one more for each restart of the JobSet. None: not known."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Metrics that are finite, the steps and epochs among them; of several reports: the last value of each."""
+    not_finite: frozenset[str] = frozenset()
+    """Metrics that were NaN or infinite at least once. A ring leaves them out."""
+    count: int = 1
+    segment: int = 0
+    """Rises when the training falls back to an earlier step, as after a restart from a checkpoint."""
+    lows: Mapping[str, float] = field(default_factory=dict)
+    """The lowest value of a metric, where the training passed a lower one than the last since the sample before."""
+    highs: Mapping[str, float] = field(default_factory=dict)
+    """The same, the highest."""
 
     @property
     def step(self) -> float | None:
         """The step, if the training told it."""
-        return self.metrics.get(_STEP)
+        return self.values.get(_STEP)
+
+    def low(self, metric: str) -> float | None:
+        return self.lows.get(metric, self.values.get(metric))
+
+    def high(self, metric: str) -> float | None:
+        return self.highs.get(metric, self.values.get(metric))
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One value of a series."""
+def sample_of(status: TrainerStatus, metrics: Mapping[str, str], attempt: int | None = None) -> Sample | None:
+    """The report of a job's status, with its metrics as text; None if it has no time."""
+    at = moment(status.last_updated_time)
+    if at is None:
+        return None
+    numbers = _floats(metrics)
+    return Sample(
+        at=at.timestamp(),
+        percentage=status.progress_percentage,
+        attempt=attempt,
+        values={name: number for name, number in numbers.items() if math.isfinite(number)},
+        not_finite=frozenset(name for name, number in numbers.items() if not math.isfinite(number)),
+    )
 
-    at: datetime
-    value: float
-    step: float | None
-    attempt: int | None
-    segment: int
+
+def _floats(metrics: Mapping[str, str]) -> dict[str, float]:
+    """The metrics that are numbers, NaN and the infinities among them."""
+    found = {}
+    for name, text in metrics.items():
+        try:
+            found[name] = float(text)
+        except ValueError:
+            continue
+    return found
+
+
+def falls(before: Sample, sample: Sample) -> bool:
+    """Whether the training fell back to an earlier step between two samples, or another attempt began."""
+    if before.attempt is not None and sample.attempt is not None and before.attempt != sample.attempt:
+        return True
+    if before.step is not None and sample.step is not None:
+        return sample.step < before.step
+    return before.percentage is not None and sample.percentage is not None and sample.percentage < before.percentage
+
+
+def with_segments(run: Iterable[Sample]) -> list[Sample]:
+    """The samples of a run, each with its segment."""
+    found: list[Sample] = []
+    for sample in run:
+        segment = found[-1].segment + falls(found[-1], sample) if found else 0
+        found.append(replace(sample, segment=segment))
+    return found
+
+
+def joined(first: Sample, second: Sample) -> Sample:
+    """One sample for two: the last values, and the lowest and highest ones of both."""
+    names = [name for name in {**first.values, **second.values} if name not in COUNTERS]
+    values = {**first.values, **second.values}
+    lows = {name: min(_known(first.low(name), second.low(name))) for name in names}
+    highs = {name: max(_known(first.high(name), second.high(name))) for name in names}
+    return Sample(
+        at=second.at,
+        percentage=second.percentage if second.percentage is not None else first.percentage,
+        attempt=second.attempt if second.attempt is not None else first.attempt,
+        values=values,
+        not_finite=first.not_finite | second.not_finite,
+        count=first.count + second.count,
+        lows={name: low for name, low in lows.items() if low != values[name]},
+        highs={name: high for name, high in highs.items() if high != values[name]},
+    )
+
+
+def _known(*values: float | None) -> Iterable[float]:
+    return (value for value in values if value is not None)
+
+
+def thinned(run: Sequence[Sample], most: int) -> list[Sample]:
+    """The same run in at most so many samples, or in as few as its segments allow."""
+    found = list(run)
+    while len(found) > most:
+        made: list[Sample] = []
+        is_open = False
+        for sample in found:
+            if is_open and not falls(made[-1], sample):
+                made[-1] = joined(made[-1], sample)
+                is_open = False
+            else:
+                made.append(sample)
+                is_open = True
+        if len(made) == len(found):  # each is a segment of its own
+            return made
+        found = made
+    return found
+
+
+def after(last: Sample | None, run: Sequence[Sample]) -> Sequence[Sample]:
+    """The samples after the last one that a ring holds.
+
+    If both have it, it tells more than its time: a ring has whole seconds, and clocks are set back.
+    """
+    if last is None:
+        return run
+    for place in range(len(run) - 1, -1, -1):
+        sample = run[place]
+        is_as_far = (math.floor(sample.at), sample.percentage) == (last.at, last.percentage)
+        if is_as_far and last.values.items() <= {name: _rounded(one) for name, one in sample.values.items()}.items():
+            return run[place + 1 :]
+    return [sample for sample in run if math.floor(sample.at) > last.at]
 
 
 class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
@@ -111,19 +210,6 @@ class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
 
 
 _ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder(_Document)
-
-
-def numbers_of(metrics: Mapping[str, str]) -> dict[str, float]:
-    """The metrics that are finite numbers."""
-    found = {}
-    for name, text in metrics.items():
-        try:
-            number = float(text)
-        except ValueError:
-            continue
-        if math.isfinite(number):
-            found[name] = number
-    return found
 
 
 class Ring:
@@ -160,18 +246,15 @@ class Ring:
 
     # ------------------------------------------------------------------ in
 
-    def add(
-        self, at: datetime, percentage: int | None, metrics: Mapping[str, float], attempt: int | None = None
-    ) -> bool:
+    def add(self, sample: Sample) -> bool:
         """Take in a report. Returns whether anything is new: the same report again changes nothing.
 
-        `at` has a time zone; percentages beyond 0 to 100 count as none; `metrics` are finite; for `attempt` see
-        `Point`.
+        Its segment is found here. A percentage beyond 0 to 100 counts as none.
         """
-        seconds = math.floor(at.timestamp())
-        percent = percentage if percentage is not None and 0 <= percentage <= 100 else -1
-        count = min(attempt, _MOST_COUNT) if attempt is not None and attempt > 0 else 0
-        numbers = {name: _rounded(float(number)) for name, number in metrics.items() if name not in TOTALS}
+        seconds = math.floor(sample.at)
+        percent = sample.percentage if sample.percentage is not None and 0 <= sample.percentage <= 100 else -1
+        count = min(sample.attempt, _MOST_COUNT) if sample.attempt is not None and sample.attempt > 0 else 0
+        numbers = {name: _rounded(float(number)) for name, number in sample.values.items() if name not in TOTALS}
         segment = 0
         if self._seconds:
             if self._is_last(seconds, percent, numbers):
@@ -246,6 +329,14 @@ class Ring:
         # A name that is no longer used makes place for others.
         self._columns = {name: column for name, column in thinned.items() if not all(map(math.isnan, column))}
 
+    def begin_with(self, recorded: "Ring") -> None:
+        """Put the samples of another ring, which then must not be used any more, before those that are here."""
+        later = after(recorded.last, self.samples())
+        for name in Ring.__slots__:
+            setattr(self, name, getattr(recorded, name))
+        for sample in later:
+            self.add(sample)
+
     # ------------------------------------------------------------------ out
 
     @property
@@ -253,21 +344,23 @@ class Ring:
         """The names of the metrics, in the order in which they appeared."""
         return tuple(self._columns)
 
-    def points(self) -> list[Point]:
-        """All points, oldest first."""
-        return list(self.backwards())[::-1]
+    def samples(self) -> list[Sample]:
+        """All of them, oldest first."""
+        return list(map(self._sample, range(len(self))))
 
-    def backwards(self) -> Iterator[Point]:
-        """All points, newest first."""
-        for row in range(len(self) - 1, -1, -1):
-            percent, attempt = self._percentages[row], self._attempts[row]
-            yield Point(
-                datetime.fromtimestamp(self._seconds[row], UTC),
-                percent if percent >= 0 else None,
-                {name: column[row] for name, column in self._columns.items() if not math.isnan(column[row])},
-                self._segments[row],
-                attempt or None,
-            )
+    @property
+    def last(self) -> Sample | None:
+        return self._sample(len(self) - 1) if len(self) else None
+
+    def _sample(self, row: int) -> Sample:
+        percent = self._percentages[row]
+        return Sample(
+            at=float(self._seconds[row]),
+            percentage=percent if percent >= 0 else None,
+            attempt=self._attempts[row] or None,
+            values={name: column[row] for name, column in self._columns.items() if not math.isnan(column[row])},
+            segment=self._segments[row],
+        )
 
     def rise(self, seconds: float) -> tuple[int, int] | None:
         """How much the percentage has risen, and in how many seconds, over the last `seconds` of the last segment.
@@ -394,21 +487,6 @@ def read(data: Mapping[str, str] | None) -> Ring:
     if text is None:
         raise Damaged(f"key {KEY} is missing")
     return Ring.decode(text)
-
-
-def series(ring: Ring) -> dict[str, list[Sample]]:
-    """The samples of each metric, oldest first, and of the percentage under `PERCENTAGE`.
-
-    A metric that has this name itself is left out.
-    """
-    found: dict[str, list[Sample]] = {PERCENTAGE: []}
-    for point in ring.points():
-        numbers = {name: number for name, number in point.metrics.items() if name != PERCENTAGE}
-        if point.percentage is not None:
-            numbers[PERCENTAGE] = float(point.percentage)
-        for name, number in numbers.items():
-            found.setdefault(name, []).append(Sample(point.at, number, point.step, point.attempt, point.segment))
-    return found
 
 
 def document_of(job: TrainJob, text: str) -> Document:
