@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.api.base import Object as Object, Resource as Resource
     from trainwright.api.conditions import set_condition as set_condition
     from trainwright.api.objects import Key as Key
+    from trainwright.controller.runtime.app.app import App as App
+    from trainwright.controller.runtime.app.context import Context as Context
     from trainwright.controller.runtime.apply.applier import (
         Action as Action,
         Applied as Applied,

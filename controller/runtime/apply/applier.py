@@ -115,7 +115,7 @@ class Applier:
 
         Raises NotFound if the object does not exist, Conflict if it was replaced or changes too often.
         """
-        kind = self._kind(obj)
+        kind = self.kind_of(obj)
         key = key_of(obj)
         full = wire(obj)
         address = {"name": key.name, "namespace": key.namespace} if key.namespace else {"name": key.name}
@@ -143,7 +143,7 @@ class Applier:
     # ------------------------------------------------------------------ one object
 
     async def _apply_one(self, obj: AnyObject, owner: AnyObject | None, *, adopt: bool) -> Applied:
-        kind = self._kind(obj)
+        kind = self.kind_of(obj)
         resource = resource_of(kind)
         key = key_of(obj)
         document = wire(obj)
@@ -162,9 +162,15 @@ class Applier:
             return Applied(Action.UNCHANGED, kind, key, live)
         return Applied(Action.CHANGED, kind, key, await self._send(kind, document, live))
 
-    def _kind(self, obj: AnyObject) -> Kind:
-        """The kind with full content, also if the cache holds only metadata."""
-        kind: Kind = _content_kind(kind_of(obj, self._cache.known_kinds()))
+    def kind_of(self, obj: AnyObject) -> Kind:
+        """The kind with full content, also if the cache holds only metadata.
+
+        Raises ConfigurationError for a document of a kind that neither the cache nor the client knows.
+        """
+        known = self._cache.known_kinds()
+        if isinstance(obj, dict) and (obj.get("apiVersion"), obj.get("kind")) not in known:
+            known = self._client.known_kinds()
+        kind: Kind = _content_kind(kind_of(obj, known))
         return kind
 
     async def _create(self, kind: Kind, key: Key, document: Document, owner_uid: str, *, adopt: bool) -> AnyObject:

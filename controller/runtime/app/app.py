@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`App`: an operator as one module.
+
+    app = App("web")
+
+    @app.reconciles(ConfigMap, labels="web=yes", owns=[Service])
+    async def web(config: ConfigMap, ctx: Context) -> None:
+        await ctx.apply(Service(metadata=ctx.child(config.name), spec=ServiceSpec(ports=[ServicePort(port=80)])))
+
+    if __name__ == "__main__":
+        app.main()
+
+`python web.py run` runs it, `rbac` prints the rights that it needs. An app only collects declarations: `manager` makes
+what runs, and whoever needs more than decorators gets that manager with `extends`.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar, cast
+
+from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, labels_of
+from trainwright.api.rights import Rule, merged
+from trainwright.controller.runtime.app.context import Context
+from trainwright.controller.runtime.app.declarations import Finalization, Handler, Operator, Reconciled, rules_of
+from trainwright.controller.runtime.client.config import ClusterConfig
+from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.controller.controller import Reconciler, Result
+from trainwright.controller.runtime.controller.finalizer import finalizer
+from trainwright.controller.runtime.controller.sources import Mapper, Predicate, all_of, labels_match
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.kinds import Described, Kind, resource_of
+from trainwright.controller.runtime.manager.manager import Elector, Manager, ProcessSettings, ServerSettings
+from trainwright.controller.runtime.selectors import parse_label_selector
+from trainwright.controller.runtime.workqueue.limiters import Limiter
+
+O = TypeVar("O", bound=AnyObject)  # noqa: E741 - the object
+Reconciles = Callable[[O, Context], Awaitable[Result]]
+_Extension = Callable[[Manager], None]
+
+
+class App:
+    """An operator. Its decorators return the function as it is, so it can be called in a test."""
+
+    def __init__(self, name: str, *, crds: Path | None = None) -> None:
+        """`name`: of the operator, its field manager, its Lease and its objects in a cluster: lower case and dashes.
+
+        `crds`: folder of the CustomResourceDefinitions of its own kinds, such as `trainwright generate` writes it.
+        """
+        self.name = name
+        self.crds = crds
+        self._reconciled: dict[str, Reconciled] = {}
+        self._finalizers: dict[Kind, Finalization] = {}
+        self._indexes: list[tuple[Kind, str, Callable[[Any], Iterable[str]]]] = []
+        self._extensions: list[_Extension] = []
+        self._more: list[Rule] = []
+
+    # ------------------------------------------------------------------ declaring
+
+    def reconciles(
+        self,
+        kind: type[O] | Described[O],
+        *,
+        name: str = "",
+        labels: str = "",
+        owns: Sequence[Kind] = (),
+        watches: Mapping[Kind, Mapper] | None = None,
+        reads: Sequence[Kind] = (),
+        writes: Sequence[Kind] = (),
+        deletes: Sequence[Kind] = (),
+        status: bool = False,
+        events: bool = False,
+        when: Sequence[Predicate] = (),
+        workers: int = 4,
+        limiter: Limiter | None = None,
+        timeout: float | None = None,
+    ) -> Callable[[Reconciles[O]], Reconciles[O]]:
+        """Call the function for an object after every change of it and of its children.
+
+        It is not told what changed, never runs twice at once for one object, and not for one that is being deleted. An
+        error is retried after a delay that grows, but no `Terminal`. It may return `RetryAfter` or `Backoff`.
+
+        Args:
+            kind: a model, a `Resource`, or `MetadataOnly`.
+            name: of the controller, in logs and metrics; by default the name of the function.
+            labels: a label selector. Other objects are not even cached.
+            owns: kinds of its children: applied with the object as their controller, watched, and deleted with it.
+            watches: other kinds whose changes concern objects of `kind`: the function returns their keys.
+            reads: kinds that are read from the cache alone.
+            writes: kinds that are applied without an owner.
+            deletes: kinds of which objects are deleted, or pruned.
+            status: writes the status of the object.
+            events: records events.
+            when: predicates that all events have to pass, such as `generation_changed`.
+            workers: so many objects at the same time.
+            limiter: delays of retries.
+            timeout: seconds that one call may take; None: no limit.
+
+        Raises:
+            ConfigurationError: another controller of this app has the name.
+        """
+
+        def declare(function: Reconciles[O]) -> Reconciles[O]:
+            called = name or function.__name__.replace("_", "-")
+            if called in self._reconciled:
+                raise ConfigurationError(f"app {self.name}: two controllers are named {called}: pass another name")
+            self._reconciled[called] = Reconciled(
+                kind=cast("Kind", kind),
+                name=called,
+                reconcile=function,
+                labels=labels,
+                owns=tuple(owns),
+                watches=dict(watches or {}),
+                reads=tuple(reads),
+                writes=tuple(writes),
+                deletes=tuple(deletes),
+                status=status,
+                events=events,
+                when=tuple(when),
+                workers=workers,
+                limiter=limiter,
+                timeout=timeout,
+            )
+            return function
+
+        return declare
+
+    def finalizes(self, kind: type[O] | Described[O], finalizer: str) -> Callable[[Reconciles[O]], Reconciles[O]]:
+        """Call the function before an object that is reconciled is deleted, until it neither raises nor asks for more.
+
+        The finalizer, such as `example.com/bucket`, is on the object before its first reconcile, so nothing that the
+        reconciler makes is left behind. The function must be idempotent.
+        """
+
+        def declare(function: Reconciles[O]) -> Reconciles[O]:
+            finalized = cast("Kind", kind)
+            if finalized in self._finalizers:
+                raise ConfigurationError(f"app {self.name}: {resource_of(kind).kind} has a finalizer already")
+            self._finalizers[finalized] = Finalization(finalizer=finalizer, cleanup=function)
+            return function
+
+        return declare
+
+    def index(
+        self, kind: type[O] | Described[O], name: str
+    ) -> Callable[[Callable[[O], Iterable[str]]], Callable[[O], Iterable[str]]]:
+        """Index the objects of a declared kind by the values that the function returns; `ctx.list` finds them."""
+
+        def declare(function: Callable[[O], Iterable[str]]) -> Callable[[O], Iterable[str]]:
+            self._indexes.append((cast("Kind", kind), name, function))
+            return function
+
+        return declare
+
+    def extends(self, *rights: Rule) -> Callable[[_Extension], _Extension]:
+        """Call the function with each manager that is made, for what has no decorator, and the rights that it needs."""
+
+        def declare(function: _Extension) -> _Extension:
+            self._extensions.append(function)
+            self._more += rights
+            return function
+
+        return declare
+
+    # ------------------------------------------------------------------ what follows
+
+    def controllers(self) -> list[Reconciled]:
+        """The declared controllers. Raises ConfigurationError for a finalizer without one."""
+        for kind, finalization in self._finalizers.items():
+            found = [one for one in self._reconciled.values() if one.kind == kind]
+            if not found:
+                raise ConfigurationError(
+                    f"app {self.name}: {resource_of(kind).kind} has the finalizer {finalization.finalizer} and no"
+                    " reconciler, which would set it: add a function with reconciles"
+                )
+            found[0].finalization = finalization
+        return list(self._reconciled.values())
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The rights in the namespaces of its objects, and on objects without one."""
+        return merged((*rules_of(self.controllers()), *self._more))
+
+    def manager(
+        self,
+        config: ClusterConfig,
+        *,
+        namespace: str = "",
+        servers: ServerSettings = ServerSettings(),
+        process: ProcessSettings = ProcessSettings(),
+        transport: Transport | None = None,
+        elector: Elector | None = None,
+    ) -> Manager:
+        """The manager of one process, with everything that is declared; the arguments are those of `Manager`.
+
+        Raises:
+            ConfigurationError: the declarations do not fit together.
+        """
+        made = Manager(
+            config,
+            field_manager=self.name,
+            namespace=namespace,
+            user_agent=self.name,
+            servers=servers,
+            process=process,
+            transport=transport,
+            elector=elector,
+        )
+        for declared in self.controllers():
+            _add(made, declared)
+        for kind, name, function in self._indexes:
+            made.cache.add_index(kind, name, function)
+        for extend in self._extensions:
+            extend(made)
+        return made
+
+    def main(self, arguments: Sequence[str] | None = None) -> NoReturn:
+        """Run the command of this operator and exit: `run`, `rbac`, `crds`, `render-manifests`."""
+        # Only the process that runs it needs the command line.
+        from trainwright.controller.runtime.app.command import command  # noqa: PLC0415
+
+        operator = Operator(name=self.name, rules=self.rules(), crds=self.crds)
+        sys.exit(command(operator, self.manager, arguments))
+
+
+def _add(manager: Manager, declared: Reconciled) -> None:
+    builder = manager.controller(declared.name)
+    others = [kind for kind in (*declared.owns, *declared.watches, *declared.reads) if kind == declared.kind]
+    if others and declared.labels:
+        # The kind has one cache, so it holds all of them, and the reconciled ones are chosen.
+        builder.for_(declared.kind, predicates=[labels_match(declared.labels)])
+    else:
+        builder.for_(declared.kind, label_selector=declared.labels)
+    for kind in declared.owns:
+        builder.owns(kind)
+    for kind, mapper in declared.watches.items():
+        builder.watches(kind, mapper)
+    for kind in declared.reads:
+        manager.cache.informer(kind)
+    manager.client.register(*declared.owns, *declared.writes, *declared.deletes)
+    if declared.when:
+        builder.when(all_of(*declared.when))
+    builder.reconcile(
+        _reconciler(manager, declared),
+        workers=declared.workers,
+        limiter=declared.limiter,
+        timeout=declared.timeout,
+    )
+    if declared.events:
+        _ = manager.recorder  # its first use adds it to the process
+
+
+def _reconciler(manager: Manager, declared: Reconciled) -> Reconciler:
+    """The reconciler of keys that calls the one of objects."""
+    kind: Any = declared.kind
+    # Where the cache holds more than the selected ones, a child can name an owner that is not one of them.
+    selector = parse_label_selector(declared.labels) if declared.labels else None
+
+    async def call(handler: Handler, obj: Any) -> Result:
+        context = Context(manager, declared, obj)
+        return context.settle(await handler(obj, context))
+
+    async def reconcile(key: Key) -> Result:
+        obj = manager.cache.get(kind, key)
+        if obj is None or (selector is not None and not selector.matches(labels_of(obj))):
+            return None  # its children have an owner reference and are deleted with it
+        finalization = declared.finalization
+        if finalization is None:
+            # Children of an object that is being deleted go one after the other, and must not come back meanwhile.
+            return await call(declared.reconcile, obj) if deletion_timestamp_of(obj) is None else None
+        return await finalizer(
+            manager.client,
+            finalization.finalizer,
+            obj,
+            apply=lambda with_it: call(declared.reconcile, with_it),
+            cleanup=lambda leaving: call(finalization.cleanup, leaving),
+            kind=kind,
+        )
+
+    return reconcile

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that are one module, with the rights of their declarations alone."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret, Service
+from trainwright.api.objects import Key, namespace_of
+from trainwright.controller.local.testing.cluster import LocalCluster
+from trainwright.controller.runtime import App, Context, Forbidden, Terminal
+from trainwright.controller.runtime.testing.operators import ForbiddenRequests, running
+from trainwright.controller.runtime.testing.tools import ControlPlaneError
+from trainwright.controller.runtime.testing.waiting import equals, eventually
+
+pytestmark = pytest.mark.local_cluster(rbac=True)
+
+
+def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "data": data or {},
+    }
+
+
+def data_of(cluster: LocalCluster, name: str) -> Any:
+    return (cluster.stored.get("configmap", name, "default") or {}).get("data")
+
+
+async def test_children_follow_their_owner_and_come_back(local_cluster: LocalCluster) -> None:
+    app = App("copies")
+
+    @app.reconciles(ConfigMap, labels="copy=yes", owns=[Secret])
+    async def copy(config: ConfigMap, ctx: Context) -> None:
+        data = {key: text.upper() for key, text in (config.data or {}).items()}
+        await ctx.apply(Secret(metadata=ctx.child("copy", labels={"a": "b"}), string_data=data))
+
+    def copied() -> Any:
+        found = local_cluster.stored.get("secret", "copy", "default")
+        return found and (found["data"], found["metadata"]["labels"], found["metadata"]["ownerReferences"][0]["name"])
+
+    async with running(app, local_cluster):
+        local_cluster.apply(config_map("a", {"x": "one"}, labels={"copy": "yes"}), config_map("b", {"x": "two"}))
+        first = await eventually(copied)
+        assert first == ({"x": "T05F"}, {"a": "b"}, "a")
+        local_cluster.stored.delete("secret", "copy", "default", wait=False)
+        assert await eventually(copied) == first
+
+
+async def test_what_is_left_over_is_pruned(local_cluster: LocalCluster) -> None:
+    app = App("parts")
+
+    @app.reconciles(ConfigMap, labels="parts=yes", owns=[Secret], deletes=[Secret])
+    async def parts(config: ConfigMap, ctx: Context) -> None:
+        wanted = [Secret(metadata=ctx.child(name)) for name in config.data or ()]
+        await ctx.apply(*wanted, prune=[Secret])
+
+    def names() -> list[str]:
+        return sorted(one["metadata"]["name"] for one in local_cluster.stored.list("secret", "default"))
+
+    async with running(app, local_cluster):
+        local_cluster.apply(config_map("a", {"x": "", "y": ""}, labels={"parts": "yes"}))
+        await eventually(names, equals(["x", "y"]))
+        local_cluster.apply(config_map("a", {"y": "", "z": ""}, labels={"parts": "yes"}))
+        await eventually(names, equals(["y", "z"]))
+
+
+async def test_undeclared_calls_are_refused_with_what_to_declare(local_cluster: LocalCluster) -> None:
+    app = App("careless")
+    said: dict[str, str] = {}
+
+    @app.reconciles(ConfigMap, labels="try=yes")
+    async def careless(config: ConfigMap, ctx: Context) -> None:
+        tries: dict[str, Callable[[], Awaitable[Any]]] = {
+            "apply": lambda: ctx.apply(Service(metadata=ctx.child())),
+            "delete": lambda: ctx.delete(config),
+            "status": lambda: ctx.status({}),
+        }
+        for name, make in tries.items():
+            try:
+                await make()
+            except Exception as error:
+                said[name] = str(error)
+        try:
+            ctx.event("Tried", "It tried.")
+        except Exception as error:
+            said["event"] = str(error)
+
+    async with running(app, local_cluster):
+        local_cluster.apply(config_map("a", labels={"try": "yes"}))
+        await eventually(lambda: len(said), equals(4))
+    declared = "which is not declared: pass"
+    assert said == {
+        "apply": f"careless writes Service, {declared} owns=[Service] or writes=[Service] to reconciles",
+        "delete": f"careless deletes ConfigMap, {declared} deletes=[ConfigMap] to reconciles",
+        "status": f"careless writes a status, {declared} status=True to reconciles",
+        "event": f"careless records an event, {declared} events=True to reconciles",
+    }
+
+
+async def test_a_request_without_its_right_fails_the_test(local_cluster: LocalCluster) -> None:
+    app = App("direct")
+    tried = asyncio.Event()
+
+    @app.reconciles(ConfigMap, labels="try=yes")
+    async def direct(config: ConfigMap, ctx: Context) -> None:
+        try:
+            await ctx.manager.client.get(Secret, "s", config.namespace)
+        except Forbidden as error:
+            tried.set()
+            raise Terminal("no") from error
+
+    async def run() -> None:
+        async with running(app, local_cluster):
+            local_cluster.apply(config_map("a", labels={"try": "yes"}))
+            await asyncio.wait_for(tried.wait(), 60)
+
+    with pytest.raises(ForbiddenRequests, match="GET /api/v1/namespaces/default/secrets/s"):
+        await run()
+
+
+@pytest.mark.local_cluster(rbac=False)
+async def test_a_cluster_without_roles_proves_no_rights(local_cluster: LocalCluster) -> None:
+    app = App("any")
+
+    @app.reconciles(ConfigMap)
+    async def nothing(config: ConfigMap, ctx: Context) -> None: ...
+
+    with pytest.raises(ControlPlaneError, match="mark the test local_cluster"):
+        async with running(app, local_cluster):
+            pass
+
+
+async def test_an_owner_that_is_being_deleted_is_left_alone(local_cluster: LocalCluster) -> None:
+    app = App("leaving")
+    seen: list[str] = []
+
+    @app.reconciles(ConfigMap, owns=[Secret])
+    async def leaving(config: ConfigMap, ctx: Context) -> None:
+        seen.append(config.name)
+
+    async with running(app, local_cluster):
+        local_cluster.apply(config_map("a", finalizers=["example.com/held"]), config_map("b"))
+        await eventually(lambda: {"a", "b"} <= set(seen))
+        seen.clear()
+        local_cluster.stored.delete("configmap", "a", "default", wait=False)
+        local_cluster.apply(config_map("a", {"x": "y"}, finalizers=["example.com/held"]), config_map("b", {"x": "y"}))
+        await eventually(lambda: "b" in seen)
+        assert "a" not in seen
+
+
+async def test_changes_of_other_kinds_reach_those_that_they_concern(local_cluster: LocalCluster) -> None:
+    app = App("counter")
+
+    @app.index(ConfigMap, "of")
+    def of(config: ConfigMap) -> list[str]:
+        return [(config.data or {}).get("of", "")]
+
+    def concerned(secret: Secret) -> list[Key]:
+        return [Key(namespace_of(secret), "count")]
+
+    @app.reconciles(ConfigMap, watches={Secret: concerned}, writes=[ConfigMap])
+    async def counter(config: ConfigMap, ctx: Context) -> None:
+        if config.name == "count":
+            secrets = ctx.list(Secret, labels="counts=yes")
+            others = ctx.list(ConfigMap, index=("of", "count"))
+            text = {"secrets": str(len(secrets)), "others": ",".join(sorted(one.name for one in others))}
+            await ctx.apply({**config_map("result"), "data": text})
+
+    def secret(name: str, counts: str) -> dict[str, Any]:
+        metadata = {"name": name, "namespace": "default", "labels": {"counts": counts}}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
+    async with running(app, local_cluster):
+        local_cluster.apply(config_map("count"), config_map("x", {"of": "count"}), config_map("y", {"of": "z"}))
+        local_cluster.apply(secret("a", "yes"), secret("b", "no"), secret("c", "yes"))
+        await eventually(lambda: data_of(local_cluster, "result"), equals({"secrets": "2", "others": "x"}))
+
+
+def test_a_finalizer_needs_a_reconciler() -> None:
+    app = App("buckets")
+
+    @app.finalizes(ConfigMap, "example.com/bucket")
+    async def empty(config: ConfigMap, ctx: Context) -> None: ...
+
+    with pytest.raises(Exception, match=r"ConfigMap has the finalizer example\.com/bucket and no reconciler"):
+        app.rules()
+
+
+WEB = Path(__file__).parents[3] / "examples" / "web" / "web.py"
+
+
+def test_a_role_without_a_cluster_takes_no_kinds_without_namespace(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, WEB, "rbac", "--only-namespace", "shop"], capture_output=True, text=True, check=True
+    )
+    assert "kind: Role\n" in found.stdout
+    assert "kind: ClusterRole\n" not in found.stdout
+
+
+def test_what_the_environment_says_is_checked_as_an_option_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_LOG_LEVEL", "loud")
+    found = subprocess.run([sys.executable, WEB, "run"], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert found.stderr == "error: --log-level is 'loud': write one of debug, info, warning, error\n"
