@@ -1,53 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that schemas are structural, so that an API server can prune, default and merge by them.
+"""Checks authored schemas: those of the API server, with the line of each mistake, and those of the generated code.
 
-The server would refuse an invalid CustomResourceDefinition too, but only when it is installed, with one error at a time
-and with a path through expanded types. The types of Kubernetes are not checked.
+Whether a schema is structural, and its rules and defaults are good, is judged by the code of the local API server, on
+the schema without references. A server would also refuse such a definition, but only when it is installed, and with a
+path through expanded types. The types of Kubernetes are not checked.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 from trainwright.api.manifest import Path
 from trainwright.codegen.catalog import NOWHERE, Catalog
 from trainwright.codegen.crd import expand
 from trainwright.codegen.definition import Definition, Kind, Problems, Schema, subschemas
 from trainwright.codegen.structs import MEMBERS_OF_KINDS, USED_NAMES, attribute, is_struct
-from trainwright.controller.local.cel.expression import EvaluationError, compiled
-from trainwright.controller.local.cel.schemas import bound, compile_conversion, misfit
-from trainwright.controller.local.types.formats import check_of
-from trainwright.controller.local.types.patterns import PatternError
-from trainwright.controller.local.types.patterns import compiled as compiled_pattern
+from trainwright.controller.local.apiserver.schema.structural import SchemaReview
 
 _WORDS_OF = {
-    "format": {"string", "integer", "number"},
-    "enum": {"string", "integer"},
-    "pattern": {"string"},
-    "minLength": {"string"},
-    "maxLength": {"string"},
-    "minimum": {"integer", "number"},
-    "maximum": {"integer", "number"},
-    "items": {"array"},
-    "minItems": {"array"},
-    "maxItems": {"array"},
-    "x-kubernetes-list-type": {"array"},
-    "x-kubernetes-list-map-keys": {"array"},
-    "properties": {"object"},
-    "required": {"object"},
-    "additionalProperties": {"object"},
-    "minProperties": {"object"},
-    "maxProperties": {"object"},
-    "x-kubernetes-map-type": {"object"},
-    "x-kubernetes-preserve-unknown-fields": {"object"},
+    "string": ("pattern", "minLength", "maxLength"),
+    "array": ("items", "minItems", "maxItems", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
+    "object": (
+        *("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
+        *("x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields"),
+    ),
 }
-"""Keywords that apply to some types only."""
-
-_FORMATS = {
-    "string": {"date-time", "byte"},
-    "integer": {"int32", "int64"},
-    "number": {"float", "double"},
-}
+"""Keywords that apply to one type only."""
+_OF_NUMBERS = ("minimum", "maximum")
 _PAIRS = (
     ("minimum", "maximum"),
     ("minLength", "maxLength"),
@@ -70,6 +48,7 @@ def check(catalog: Catalog, problems: Problems) -> None:
         if kind.definition.document is not None:
             _check_kind(kind.definition, stored=kind.crd is not None, problems=problems)
             _check_document(catalog, kind, problems)
+    _review_all(catalog, problems)
 
 
 def _check_definition(catalog: Catalog, definition: Definition, problems: Problems) -> None:
@@ -82,19 +61,9 @@ def _check_definition(catalog: Catalog, definition: Definition, problems: Proble
         complain((), "a definition must be of type object; write other types where they are used")
     for path, schema in subschemas(definition.schema):
         _check_shape(schema, path, complain)
-        resolved = catalog.resolve(schema)
-        _check_words(resolved, path, complain)
-        _check_list(catalog, resolved, path, complain)
+        _check_words(catalog.resolve(schema), path, complain)
         if "properties" in schema:
             _check_names(catalog, definition, schema, path, complain)
-        whole = expand(catalog, schema) if "x-kubernetes-validations" in resolved or "default" in schema else {}
-        if NOWHERE in repr(whole):
-            continue
-        fits = _check_rules(schema, whole, path, complain, root=not path and definition.key in catalog.kinds)
-        if "default" in schema and fits:
-            for where, message in _wrong_values(whole, schema["default"]):
-                complain((*path, "default"), f"{where}{message}")
-    _check_transition_rules(catalog, definition.schema, (), complain, correlatable=True)
 
 
 def _check_kind(definition: Definition, *, stored: bool, problems: Problems) -> None:
@@ -141,87 +110,24 @@ def _check_shape(schema: Schema, path: Path, complain: Complain) -> None:
         if stray:
             complain(path, f"{', '.join(stray)} cannot be used beside $ref, whose target has it")
         return
-    if "type" not in schema and not schema.get("x-kubernetes-int-or-string"):
-        complain(path, "needs a type, or a $ref to a definition that has one")
     if path and "properties" in schema:
         complain(path, "an object with fields needs a name: move it to definitions and refer to it with $ref")
-    if "properties" in schema and "additionalProperties" in schema:
-        complain(
-            path, "is either an object with fields or a map: properties and additionalProperties exclude each other"
-        )
-    if schema.get("type") == "array" and "items" not in schema:
-        complain(path, "an array needs items")
 
 
 def _check_words(schema: Schema, path: Path, complain: Complain) -> None:
     kind = schema.get("type")
-    for word, kinds in _WORDS_OF.items():
-        if word in schema and kind is not None and kind not in kinds:
+    foreign = [word for other, words in _WORDS_OF.items() if other != kind for word in words]
+    foreign += () if kind in ("integer", "number") else _OF_NUMBERS
+    for word in foreign if kind is not None else ():
+        if word in schema:
             complain(path, f"{word} has no meaning for type {kind}")
-    if "format" in schema and kind in _FORMATS and schema["format"] not in _FORMATS[kind]:
-        complain(path, f"format {schema['format']} has no meaning for type {kind}")
     for least, most in _PAIRS:
         if least in schema and most in schema and schema[least] > schema[most]:
             complain(path, f"{least} {schema[least]} is greater than {most} {schema[most]}")
-    for value in schema.get("enum", ()):
-        if kind in _PYTHON_TYPES and not _is_of_type(value, kind):
-            complain(path, f"enum value {value!r} is not of type {kind}")
-    if "pattern" in schema and not _compiles(schema["pattern"]):
-        complain(path, f"pattern {schema['pattern']!r} is not a regular expression")
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in properties:
             complain((*path, "required"), f"{name} is required but is not a field")
-
-
-def _check_rules(schema: Schema, whole: Schema, path: Path, complain: Complain, *, root: bool) -> bool:
-    """Whether the rules of a schema fit it.
-
-    Args:
-        schema: as it was written.
-        whole: the same without references.
-        path: of the schema.
-        complain: takes what is wrong.
-        root: it is the schema of a kind.
-    """
-    fits = True
-    for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
-        if problem := misfit(rule["rule"], whole, wanted="bool", root=root):
-            fits = False
-            first = problem.splitlines()[0].removeprefix("ERROR: ").removeprefix("<input>:")
-            complain((*path, "x-kubernetes-validations", index), f"rule {rule['rule']!r} does not fit: {first}")
-    return fits
-
-
-def _check_list(catalog: Catalog, schema: Schema, path: Path, complain: Complain) -> None:
-    kind = schema.get("x-kubernetes-list-type")
-    keys = schema.get("x-kubernetes-list-map-keys")
-    if (keys is not None) != (kind == "map"):
-        complain(path, "x-kubernetes-list-map-keys and x-kubernetes-list-type: map need each other")
-        return
-    if kind not in ("set", "map") or "items" not in schema:
-        return
-    items = catalog.resolve(schema["items"])
-    if NOWHERE in items:
-        return
-    scalar = items.get("type") not in ("object", "array")
-    atomic = "atomic" in (items.get("x-kubernetes-map-type"), items.get("x-kubernetes-list-type"))
-    if kind == "set" and not scalar and not atomic:
-        complain(path, "items of a set must be plain values, or atomic")
-    for key in keys or ():
-        _check_key(catalog, items, key, path, complain)
-
-
-def _check_key(catalog: Catalog, items: Schema, key: str, path: Path, complain: Complain) -> None:
-    properties = items.get("properties", {})
-    if key not in properties:
-        complain(path, f"list key {key} is not a field of the items")
-        return
-    resolved = catalog.resolve(properties[key])
-    if resolved.get("type") in ("object", "array"):
-        complain(path, f"list key {key} must be a plain value")
-    if key not in items.get("required", ()) and "default" not in resolved:
-        complain(path, f"list key {key} must be required or have a default, so that every item has a key")
 
 
 def _check_names(catalog: Catalog, definition: Definition, schema: Schema, path: Path, complain: Complain) -> None:
@@ -241,35 +147,6 @@ def _check_names(catalog: Catalog, definition: Definition, schema: Schema, path:
                 (*path, "properties", name), f"would become the attribute {python}, like {taken[python]}: rename it"
             )
         taken.setdefault(python, f"field {name}")
-
-
-def _check_transition_rules(
-    catalog: Catalog, schema: Schema, path: Path, complain: Complain, *, correlatable: bool
-) -> None:
-    """A rule with oldSelf needs the old value, which cannot be found for items of atomic lists and sets."""
-    for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
-        if not correlatable and re.search(r"\boldSelf\b", rule["rule"]):
-            complain(
-                (*path, "x-kubernetes-validations", index), "oldSelf cannot be used inside a list without map keys"
-            )
-    for name, child in schema.get("properties", {}).items():
-        _check_transition_rules(catalog, child, (*path, "properties", name), complain, correlatable=correlatable)
-    if isinstance(items := schema.get("items"), dict):
-        found = correlatable and schema.get("x-kubernetes-list-type") == "map"
-        _check_transition_rules(catalog, items, (*path, "items"), complain, correlatable=found)
-        if not found and "$ref" in items:
-            _check_referenced_rules(catalog, items["$ref"], path, complain)
-    if isinstance(values := schema.get("additionalProperties"), dict):
-        _check_transition_rules(catalog, values, (*path, "additionalProperties"), complain, correlatable=correlatable)
-
-
-def _check_referenced_rules(catalog: Catalog, key: str, path: Path, complain: Complain) -> None:
-    for _, part in subschemas(catalog.definitions[key].schema):
-        for rule in part.get("x-kubernetes-validations", ()):
-            if re.search(r"\boldSelf\b", rule["rule"]):
-                complain(
-                    (*path, "items"), f"{key} has a rule with oldSelf, which cannot be used in a list without map keys"
-                )
 
 
 def _check_cycles(catalog: Catalog, problems: Problems) -> None:
@@ -294,115 +171,62 @@ def _check_cycles(catalog: Catalog, problems: Problems) -> None:
             visit(key, ())
 
 
-_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
+_STEP = re.compile(r"\.(?:properties\[([^]]*)\]|(items|additionalProperties)(?![\w-])|([\w-]+)(?:\[(\d+)\])?)")
+_RULES = "x-kubernetes-validations"
 
 
-def _wrong_values(schema: Schema, value: Any, where: str = "") -> list[tuple[str, str]]:
-    """The errors of a default by its own schema, which has no references: a path inside it, and the problem."""
-    here = f"{where}: " if where else ""
-    kind = schema.get("type")
-    if schema.get("x-kubernetes-int-or-string"):
-        fits = _is_of_type(value, "integer") or _is_of_type(value, "string")
-        return [] if fits else [(here, f"{value!r} is neither integer nor string")]
-    if kind in _PYTHON_TYPES and not _is_of_type(value, kind):
-        article = "an" if kind in ("integer", "array", "object") else "a"
-        return [(here, f"default {value!r} is not {article} {kind}")]
-    wrong = [(here, f"default {value!r} {message}") for message in _broken_limits(schema, value)]
-    if isinstance(value, dict):
-        wrong.extend(_wrong_fields(schema, value, where))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            wrong.extend(_wrong_values(schema["items"], item, f"{where}[{index}]"))
-    if not wrong:
-        wrong = [(here, f"default {value!r} {message}") for message in _broken_rules(schema, value)]
-    return wrong
+def _review_all(catalog: Catalog, problems: Problems) -> None:
+    """What an API server says of the kinds, and of definitions that no kind refers to."""
+    stored = {kind.definition.key for kind in catalog.kinds.values() if kind.crd is not None}
+    reached: set[str] = set()
+    for definition in sorted(catalog.definitions.values(), key=lambda one: one.key not in catalog.kinds):
+        if definition.document is None or definition.key in reached:
+            continue
+        reached |= _reached(catalog, definition.key)
+        whole = expand(catalog, definition.schema, root=definition.key in stored)
+        review = SchemaReview(whole, "")
+        for error in review.errors:
+            _complain(catalog, definition, whole, error.field, error.message, problems)
+        for path, form in review.formats:
+            _complain(catalog, definition, whole, f"{path}.format", f"unrecognized format {form}", problems)
 
 
-def _wrong_fields(schema: Schema, value: dict[str, Any], where: str) -> list[tuple[str, str]]:
-    wrong: list[tuple[str, str]] = []
-    properties = schema.get("properties", {})
-    here = f"{where}: " if where else ""
-    absent = [name for name in schema.get("required", ()) if name not in value]
-    wrong.extend((here, f"default lacks the required field {name}") for name in absent)
-    for name, item in value.items():
-        inner = properties.get(name, schema.get("additionalProperties"))
-        path = f"{where}.{name}" if where else name
-        if isinstance(inner, dict):
-            wrong.extend(_wrong_values(inner, item, path))
-        elif not schema.get("x-kubernetes-preserve-unknown-fields"):
-            wrong.append((f"{path}: ", "default has a field that the schema does not know"))
-    return wrong
+def _reached(catalog: Catalog, key: str) -> set[str]:
+    found = {key}
+    for _, part in subschemas(catalog.definitions[key].schema):
+        if "$ref" in part:
+            found |= _reached(catalog, part["$ref"])
+    return found
 
 
-def _broken_rules(schema: Schema, value: Any) -> Iterator[str]:
-    """As on the API server, a rule about an update compares the default with itself."""
-    for one in schema.get("x-kubernetes-validations", ()):
-        rule = one["rule"]
-        convert = compile_conversion(schema, ordered=False)
-        given = convert(value) if convert else value
-        try:
-            program = compiled(bound(rule, schema, old="oldSelf" in rule, optional=False, to="bool"))
-        except ValueError:
-            continue  # the rule itself is complained of where it is checked
-        try:
-            holds = program.run({"newValue": given, "oldValue": given})
-        except EvaluationError as error:
-            yield f"fails the rule {rule!r}: {error}"
+def _complain(
+    catalog: Catalog, definition: Definition, whole: Schema, field: str, message: str, problems: Problems
+) -> None:
+    """Complain of a field of an expanded schema, in the definition that it comes from."""
+    schema = definition.schema
+    inside: Path = ()
+    for step in _STEP.finditer(field):
+        name, part, word, index = step.groups()
+        number = int(index or 0)
+        follows = "$ref" in schema and word not in schema  # words beside a reference take precedence
+        if "$ref" in schema and word == _RULES:
+            inherited = len(catalog.resolve({"$ref": schema["$ref"]}).get(_RULES, ()))
+            follows, number = number < inherited, number if number < inherited else number - inherited
+        if follows:
+            target = catalog.definitions[schema["$ref"]]
+            if target.document is None:  # a type of Kubernetes: complain of the reference
+                message = f"{field[step.start() + 1 :]}: {message}"
+                break
+            definition = target
+            schema, inside = definition.schema, ()
+        if name is not None:
+            schema, whole, inside = schema["properties"][name], whole["properties"][name], (*inside, "properties", name)
+        elif part in schema:
+            schema, whole, inside = schema[part], whole[part], (*inside, part)
         else:
-            if holds is not True:
-                yield f"breaks the rule {rule!r}"
-
-
-def _broken_limits(schema: Schema, value: Any) -> list[str]:
-    broken: list[str] = []
-    if "enum" in schema and value not in schema["enum"]:
-        broken.append(f"is not one of {schema['enum']}")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if value < schema.get("minimum", value):
-            broken.append(f"is below the minimum {schema['minimum']}")
-        if value > schema.get("maximum", value):
-            broken.append(f"is above the maximum {schema['maximum']}")
-        if schema.get("format") == "int32" and not -(2**31) <= value < 2**31:
-            broken.append("is not of format int32")
-    if isinstance(value, list | dict):
-        least, most = ("minItems", "maxItems") if isinstance(value, list) else ("minProperties", "maxProperties")
-        if not schema.get(least, 0) <= len(value) <= schema.get(most, len(value)):
-            word = least if len(value) < schema.get(least, 0) else most
-            broken.append(f"does not fit {word} {schema[word]}")
-    return broken + _broken_text_limits(schema, value) if isinstance(value, str) else broken
-
-
-def _broken_text_limits(schema: Schema, value: str) -> list[str]:
-    broken: list[str] = []
-    if len(value) < schema.get("minLength", 0):
-        broken.append(f"is shorter than minLength {schema['minLength']}")
-    if len(value) > schema.get("maxLength", len(value)):
-        broken.append(f"is longer than maxLength {schema['maxLength']}")
-    pattern = schema.get("pattern", "")
-    if _compiles(pattern) and not compiled_pattern(pattern).search(value):
-        broken.append(f"does not match {pattern}")
-    if (fits := check_of(schema.get("format", ""))) is not None and not fits(value):
-        broken.append(f"is not of format {schema['format']}")
-    return broken
-
-
-def _is_of_type(value: Any, kind: str) -> bool:
-    """Whether a YAML value has a type of the schema; true and false are not numbers."""
-    if isinstance(value, bool):
-        return kind == "boolean"
-    return isinstance(value, _PYTHON_TYPES[kind])
-
-
-def _compiles(pattern: str) -> bool:
-    try:
-        compiled_pattern(pattern)
-    except PatternError:
-        return False
-    return True
+            if word in schema:
+                inside = (*inside, word, number) if index else (*inside, word)
+            message = f"{field[step.start() + 1 :]}: {message}"
+            break
+    if NOWHERE not in repr(whole):
+        definition.complain(problems, inside, message.splitlines()[0])

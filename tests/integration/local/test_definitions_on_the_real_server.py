@@ -11,7 +11,7 @@ import pytest
 from tests.integration.local.compared import DEFINITIONS, Answer, Document, of_errors, of_server
 from tests.integration.local.definitions import CHANGES, Change, field, good, names, spec, version
 from trainwright.controller.local.apiserver.schema import unknown_field
-from trainwright.controller.local.apiserver.schema.definition import (
+from trainwright.controller.local.apiserver.schema.definitions import (
     accepted_names,
     set_defaults,
     unrecognized_formats,

@@ -11,7 +11,7 @@ from trainwright.api.names import qualified
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, Strategy, set_or_drop
 from trainwright.controller.local.apiserver.schema import Schema, compile_schema, unknown_field
-from trainwright.controller.local.apiserver.schema.definition import (
+from trainwright.controller.local.apiserver.schema.definitions import (
     set_defaults,
     unrecognized_formats,
     validate_definition,

@@ -26,7 +26,7 @@ from trainwright.controller.local.apiserver.kinds.registry import (
     version_priority,
 )
 from trainwright.controller.local.apiserver.merge.fieldmanager import custom_resource_managers
-from trainwright.controller.local.apiserver.schema.definition import accepted_names
+from trainwright.controller.local.apiserver.schema.definitions import accepted_names
 from trainwright.controller.local.apiserver.schema.published.kinds import STATUS_VERBS, Column, Subresource
 from trainwright.controller.local.apiserver.store import (
     Changed,

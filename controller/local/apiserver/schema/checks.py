@@ -114,7 +114,7 @@ def compile_checks(schema: Schema, *, strict: bool = True) -> Checks:
     is_either = strict and bool(schema.get("x-kubernetes-int-or-string"))
     kind = "" if is_either else schema.get("type") or ""
     types = ("integer", "string") if is_either else (kind,) if kind else ()
-    form = _known_format(schema, kind)
+    form = known_format(schema, kind)
     checks: dict[type, list[Check]] = {each: [] for each in TYPES}
     for each in TYPES:
         if not _fits_type(each, types, form, nullable=bool(schema.get("nullable"))):
@@ -154,7 +154,7 @@ def _refuse(accepts: Accepts, text: str, reason: str = INVALID, size: Callable[[
     return check
 
 
-def _known_format(schema: Schema, kind: str) -> str:
+def known_format(schema: Schema, kind: str) -> str:
     """The format, if the server knows it for this type."""
     form = schema.get("format") or ""
     if kind in ("", "string"):

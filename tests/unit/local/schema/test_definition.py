@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.local.definitions import CHANGES, good
-from trainwright.controller.local.apiserver.schema.definition import (
+from trainwright.controller.local.apiserver.schema.definitions import (
     accepted_names,
     set_defaults,
     unrecognized_formats,
@@ -56,9 +56,8 @@ def test_what_is_accepted(name: str) -> None:
             [
                 (
                     "spec.validation.openAPIV3Schema.properties[spec].properties[f].items.properties[name].default: "
-                    "Required "
-                    "value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required "
-                    "property"
+                    "Required value: must have a default or be a required property, because it is in "
+                    "x-kubernetes-list-map-keys"
                 )
             ],
         ),
