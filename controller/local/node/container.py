@@ -4,8 +4,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from trainwright.api.objects import Document, uid_of
@@ -19,9 +18,8 @@ from trainwright.controller.local.node.document import (
     grace_of,
     should_restart,
 )
-from trainwright.controller.local.node.folders import Folders
-from trainwright.controller.local.node.networks import Dial
-from trainwright.controller.local.node.plan import ContainerPlan, Places
+from trainwright.controller.local.node.hosting import Hosting
+from trainwright.controller.local.node.plan import ContainerPlan, Folders
 from trainwright.controller.local.node.probes import (
     LIVENESS,
     READINESS,
@@ -35,6 +33,7 @@ from trainwright.controller.local.node.probes import (
 from trainwright.controller.local.node.process.supervision import ContainerProcess, Exit, ProcessSpec, ProgramStartError
 from trainwright.controller.local.node.sessions import ProcessSession, open_session
 from trainwright.controller.local.node.status import EPOCH, ContainerState, Running, Terminated, Waiting
+from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.local.podaccess import UnavailableError
 from trainwright.controller.runtime import TaskScope, together
 
@@ -65,21 +64,17 @@ class CrashBackoff:
         self._restarted = now
 
 
-class _Host(Protocol):
-    """What a runner needs from its pod and its node: see `PodWorker`."""
+class _Pod(Protocol):
+    """What a runner needs from its pod: see `PodWorker`."""
+
+    volumes: Volumes
 
     @property
     def pod(self) -> Document: ...
     def goes_on_without(self, container: str) -> bool: ...
     def changed(self) -> None: ...
     def event(self, kind: str, reason: str, note: str) -> None: ...
-    async def plan(self, container: Document, places: Places) -> ContainerPlan: ...
-    async def start(
-        self, spec: ProcessSpec, plan: ContainerPlan, mark: Path, tasks: TaskScope, *, join: ContainerProcess | None
-    ) -> ContainerProcess: ...
     async def source_change(self) -> None: ...
-    def dial(self) -> Dial: ...
-    def moved(self) -> Mapping[int, int]: ...
 
 
 RETRY_SECONDS = 10.0
@@ -97,7 +92,14 @@ class ContainerRunner:
     """One container. `run` returns when it will not run again; `stop` ends its process."""
 
     def __init__(
-        self, container: Document, state: ContainerState, folders: Folders, host: _Host, tasks: TaskScope, now: Now
+        self,
+        container: Document,
+        state: ContainerState,
+        folders: Folders,
+        pod: _Pod,
+        hosting: Hosting,
+        tasks: TaskScope,
+        now: Now,
     ) -> None:
         self.container = container
         self.name: str = container["name"]
@@ -107,14 +109,14 @@ class ContainerRunner:
         self.plan: ContainerPlan | None = None
         """The plan of the current run, which exec uses."""
         self._starting: asyncio.Task[ContainerProcess | Exception] | None = None
-        self._host = host
+        self._pod = pod
+        self._hosting = hosting
         self._tasks = tasks
         self._now = now
         self._backoff = CrashBackoff()
         self._sessions: list[ProcessSession] = []
         self._opened = 0
         self._opening = asyncio.Lock()
-        self._closing: list[asyncio.Task[None]] = []
         self._closed = False
         self._stopped: ContainerProcess | None = None
         """The process that the node has begun to end."""
@@ -126,7 +128,7 @@ class ContainerRunner:
         loop = asyncio.get_running_loop()
         while True:
             code = await self._once()
-            if not should_restart(self._host.pod, self.container, code):
+            if not should_restart(self._pod.pod, self.container, code):
                 return code
             delay = self._backoff.delay(loop.time())
             if delay:
@@ -135,12 +137,12 @@ class ContainerRunner:
             self.state.restarts += 1
 
     async def _crash_loop(self, delay: float) -> None:
-        pod = describe(self._host.pod)
+        pod = describe(self._pod.pod)
         self.state.wait(
             "CrashLoopBackOff", f"back-off {go_duration(delay)} restarting failed container={self.name} pod={pod}"
         )
-        self._host.event("Warning", "BackOff", f"Back-off restarting failed container {self.name} in pod {pod}")
-        self._host.changed()
+        self._pod.event("Warning", "BackOff", f"Back-off restarting failed container {self.name} in pod {pod}")
+        self._pod.changed()
         await asyncio.sleep(delay)
 
     async def _once(self) -> int:
@@ -149,9 +151,9 @@ class ContainerRunner:
         self.state.image_id = plan.image_id
         if plan.rewriter is not None and plan.rewriter.replaced and self.state.restarts == 0:
             pairs = ", ".join(f"{old} -> {new}" for old, new in plan.rewriter.replaced.items())
-            log.info("container %s of %s: replaced %s", self.name, describe(self._host.pod), pairs)
+            log.info("container %s of %s: replaced %s", self.name, describe(self._pod.pod), pairs)
         for warning in plan.warnings if self.state.restarts == 0 else ():
-            self._host.event("Warning", "MountPathExists", warning)
+            self._pod.event("Warning", "MountPathExists", warning)
         started = await self._start(plan)
         if isinstance(started, Exception):
             return self._not_started(str(started))
@@ -166,16 +168,16 @@ class ContainerRunner:
         said = ""
         while True:
             try:
-                return await self._host.plan(self.container, self.folders.places())
+                return await self._hosting.plan(self._pod.pod, self.container, self._pod.volumes, self.folders)
             except (ConfigError, SourceUnavailableError, CreateError, OSError) as error:
                 of_document = isinstance(error, (ConfigError, SourceUnavailableError))
                 reason = "CreateContainerConfigError" if of_document else "CreateContainerError"
                 self.state.wait(reason, str(error))
                 if str(error) != said:
-                    self._host.event("Warning", "Failed", f"Error: {error}")
-                    self._host.changed()
+                    self._pod.event("Warning", "Failed", f"Error: {error}")
+                    self._pod.changed()
                 said = str(error)
-            await _first(self._host.source_change, lambda: asyncio.sleep(RETRY_SECONDS))
+            await _first(self._pod.source_change, lambda: asyncio.sleep(RETRY_SECONDS))
 
     async def _start(self, plan: ContainerPlan) -> ContainerProcess | Exception:
         # A task of its own: a cancellation must not lose a process that is just being started.
@@ -193,7 +195,7 @@ class ContainerRunner:
         try:
             await asyncio.to_thread(self._make_folders)
             mark = self.folders.container / "process"
-            return await self._host.start(spec, plan, mark, self._tasks, join=None)
+            return await self._hosting.start(self._pod.pod, spec, plan, mark, self._tasks, join=None)
         except (ProgramStartError, OSError) as error:
             return error
 
@@ -203,8 +205,8 @@ class ContainerRunner:
             return
         self.process = process
         self.state.begin(process.started_at, self._container_id(), started=not self._is_attended())
-        self._host.event("Normal", "Started", "Container started")
-        self._host.changed()
+        self._pod.event("Normal", "Started", "Container started")
+        self._pod.changed()
 
     # ------------------------------------------------------------------ hooks and probes
 
@@ -228,30 +230,30 @@ class ContainerRunner:
             if ended.done():
                 return
             reason, probe = judged.result()
-            self._host.event("Normal", "Killing", reason)
-            seconds = probe.get("terminationGracePeriodSeconds") or grace_of(self._host.pod)
+            self._pod.event("Normal", "Killing", reason)
+            seconds = probe.get("terminationGracePeriodSeconds") or grace_of(self._pod.pod)
             await self._end(process, lambda: asyncio.sleep(float(seconds)))
 
     async def _judged(self) -> tuple[str, Document]:
         """Wait until the container has to end; returns the note of the event, and the probe."""
         if (hook := self._hook("postStart")) and (failure := await attempt(hook, self._target())):
-            self._host.event("Warning", "FailedPostStartHook", f"PostStartHook failed: {failure}")
+            self._pod.event("Warning", "FailedPostStartHook", f"PostStartHook failed: {failure}")
             return "FailedPostStartHook", {}
         probes = Probes(
             self.container,
             self._target(),
             self.state,
-            changed=self._host.changed,
-            event=lambda reason, note: self._host.event("Warning", reason, note),
+            changed=self._pod.changed,
+            event=lambda reason, note: self._pod.event("Warning", reason, note),
         )
         failed = await probes.run(self.started)
         return self._note_of(failed), self.container[f"{failed}Probe"]
 
     def _note_of(self, failed: str) -> str:
         """What the event says, as a kubelet's: with a container that is the last one and stays down, the pod ends."""
-        if should_restart(self._host.pod, self.container, _FAILED):
+        if should_restart(self._pod.pod, self.container, _FAILED):
             return f"Container {self.name} failed {failed} probe, will be restarted"
-        goes_on = self._host.goes_on_without(self.name)
+        goes_on = self._pod.goes_on_without(self.name)
         return f"Container {self.name} failed {failed} probe" if goes_on else f"Stopping container {self.name}"
 
     async def _end(self, process: ContainerProcess, until: Callable[[], Awaitable[Any]]) -> None:
@@ -271,25 +273,23 @@ class ContainerRunner:
 
     async def _pre_stop(self, hook: Document) -> None:
         if failure := await attempt(hook, self._target()):
-            self._host.event("Warning", "FailedPreStopHook", f"PreStopHook failed: {failure}")
+            self._pod.event("Warning", "FailedPreStopHook", f"PreStopHook failed: {failure}")
 
     def _target(self) -> HandlerTarget:
+        pod = self._pod.pod
         return HandlerTarget(
-            execute=self._execute, container=self.container, moved=self._host.moved(), dial=self._host.dial()
+            execute=self._execute,
+            container=self.container,
+            moved=self._hosting.ports.moved(pod),
+            dial=self._hosting.dial(pod),
         )
 
     async def _execute(self, command: Sequence[str]) -> tuple[int, bytes]:
         """Run a command to its end, for hooks and probes."""
-        # A task of its own: a cancellation must not lose a process that is just being started.
-        opening = self._tasks.start(f"exec:{self.name}", self._opened_or_why(command))
         try:
-            opened = await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            self._closing = [one for one in self._closing if not one.done()]
-            self._closing.append(self._tasks.start(f"close:{self.name}", _closed(opening)))
-            raise
-        if isinstance(opened, UnavailableError):
-            return START_ERROR, str(opened).encode()
+            session = await self.exec(command, stdin=False, tty=False)
+        except UnavailableError as error:
+            return START_ERROR, str(error).encode()
         output = bytearray()
 
         async def copy(stream: AsyncIterator[bytes]) -> None:
@@ -297,16 +297,10 @@ class ContainerRunner:
                 output.extend(shortened(chunk))
 
         try:
-            await together("exec", copy(opened.stdout), copy(opened.stderr))
-            return await opened.wait(), shortened(bytes(output))
+            await together("exec", copy(session.stdout), copy(session.stderr))
+            return await session.wait(), shortened(bytes(output))
         finally:
-            await opened.close()
-
-    async def _opened_or_why(self, command: Sequence[str]) -> ProcessSession | UnavailableError:
-        try:
-            return await self.exec(command, stdin=False, tty=False)
-        except UnavailableError as error:
-            return error
+            await session.close()
 
     # ------------------------------------------------------------------ exec and the end
 
@@ -342,7 +336,7 @@ class ContainerRunner:
                 stdio=stdio,
                 terminal=terminal,
             )
-            return await self._host.start(spec, plan, mark, self._tasks, join=self.process)
+            return await self._hosting.start(self._pod.pod, spec, plan, mark, self._tasks, join=self.process)
 
         try:
             return await open_session(start, stdin=stdin, tty=tty)
@@ -350,16 +344,15 @@ class ContainerRunner:
             raise UnavailableError(f"failed to exec in container: {error}") from error
 
     def _make_folders(self) -> None:
-        places = self.folders.places()
         # The first failure is what a user looks for, and then the latest.
         if (old := self.state.restarts - KEPT_RUNS) > 0:
             for file in self.folders.logs.glob(f"{old}.log*"):
                 file.unlink()
-        for folder in (places.work, places.temporary, self.folders.logs):
+        for folder in (self.folders.work, self.folders.temporary, self.folders.logs):
             folder.mkdir(parents=True, exist_ok=True)
         # Neither emptied in place nor followed: the run before may have left a link to a file of the user.
-        files.remove(places.termination)
-        files.write_fresh(places.termination, b"", 0o644)
+        files.remove(self.folders.termination)
+        files.write_fresh(self.folders.termination, b"", 0o644)
 
     def _not_started(self, message: str) -> int:
         self.state.container_id = self._container_id()
@@ -373,8 +366,8 @@ class ContainerRunner:
                 container_id=self.state.container_id,
             )
         )
-        self._host.event("Warning", "Failed", f"Error: {message}")
-        self._host.changed()
+        self._pod.event("Warning", "Failed", f"Error: {message}")
+        self._pod.changed()
         return START_ERROR
 
     def _ended(self, process: ContainerProcess, exited: Exit) -> None:
@@ -386,7 +379,7 @@ class ContainerRunner:
         stopped = self._stopped is process
         reason = "Completed" if exited.code == 0 else "OOMKilled" if exited.out_of_memory else "Error"
         message = logs.message(
-            self.container, self.folders.places().termination, self.folders.log(self.state.restarts), code=exited.code
+            self.container, self.folders.termination, self.folders.log(self.state.restarts), code=exited.code
         )
         self.state.end(
             Terminated(
@@ -399,10 +392,10 @@ class ContainerRunner:
             ),
             stopped=stopped,
         )
-        self._host.changed()
+        self._pod.changed()
 
     def _container_id(self) -> str:
-        return f"local://{uid_of(self._host.pod)}/{self.name}/{self.state.restarts}"
+        return f"local://{uid_of(self._pod.pod)}/{self.name}/{self.state.restarts}"
 
     async def stop(self, until: Callable[[], Awaitable[Any]]) -> None:
         """SIGTERM, wait for the end or for `until`, then SIGKILL. Returns when the process has ended.
@@ -417,7 +410,7 @@ class ContainerRunner:
                 self._not_started(str(started))
         if self.process is not None:
             if not self.process.ended:
-                self._host.event("Normal", "Killing", f"Stopping container {self.name}")
+                self._pod.event("Normal", "Killing", f"Stopping container {self.name}")
                 await self._end(self.process, until)
             self._ended(self.process, await self.process.wait())
         self._closed = True
@@ -425,8 +418,6 @@ class ContainerRunner:
             for session in self._sessions:
                 session.process.kill()
                 await session.process.wait()
-        for closing in self._closing:
-            await closing
         self.state.settle()
 
 
@@ -439,10 +430,3 @@ async def _first(*work: Callable[[], Awaitable[Any]]) -> None:
 
 async def _awaited(work: Callable[[], Awaitable[Any]]) -> None:
     await work()
-
-
-async def _closed(opening: "asyncio.Task[ProcessSession | UnavailableError]") -> None:
-    """Close what is being opened."""
-    opened = await opening
-    if isinstance(opened, ProcessSession):
-        await opened.close()

@@ -16,7 +16,6 @@ from trainwright.api import times
 from trainwright.api.objects import Document, controller_of, name_of, namespace_of, status_of, uid_of
 from trainwright.api.times import LOOK_SECONDS
 from trainwright.controller.local.node.files import remove
-from trainwright.controller.local.node.plan import Places
 from trainwright.controller.local.node.process import lowlevel
 from trainwright.controller.local.node.process.supervision import KILLED
 from trainwright.controller.local.node.settings import NodeSettings
@@ -253,30 +252,6 @@ def _oldest(missing: int, pods: Sequence[EndedPod]) -> Iterator[EndedPod]:
 
 
 # ---------------------------------------------------------------------- folders
-
-
-@dataclass(frozen=True, slots=True)
-class Folders:
-    """Where one container's files lie."""
-
-    container: Path
-    """Working folder and termination message."""
-    logs: Path
-    """One log file per run."""
-    temporary: Path
-
-    def places(self) -> Places:
-        """The places that a plan names."""
-        return Places(
-            work=self.container / "work",
-            temporary=self.temporary,
-            termination=self.container / "termination-log",
-            programs=self.container / "bin",
-        )
-
-    def log(self, run: int) -> Path:
-        """The log file of a run; runs count from 0."""
-        return self.logs / f"{run}.log"
 
 
 def log_folder(root: Path, pod: Document, container: str) -> Path:

@@ -17,11 +17,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trainwright.api.objects import Document, spec_of, uid_of
-from trainwright.controller.local.node.document import CreateError, Sources, hostname_of, shown_hostname_of
+from trainwright.controller.local.node.document import ClusterSources, CreateError, hostname_of, shown_hostname_of
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.machine import Gpus, discover, usable_cpus
 from trainwright.controller.local.node.networks import Dial, Networks, Streams, refused
-from trainwright.controller.local.node.plan import LOCALHOST, ContainerPlan, Places, Workplace, inherited, make_plan
+from trainwright.controller.local.node.plan import LOCALHOST, ContainerPlan, Folders, Workplace, inherited, make_plan
 from trainwright.controller.local.node.ports import REFUSED, Ports, names_of, peers_of
 from trainwright.controller.local.node.process import supervision
 from trainwright.controller.local.node.process.ends import ExitOrderTracker
@@ -187,7 +187,7 @@ class Hosting:
     def __init__(
         self,
         settings: NodeSettings,
-        sources: Sources,
+        sources: ClusterSources,
         *,
         server: str,
         environ: Mapping[str, str],
@@ -229,7 +229,7 @@ class Hosting:
             cluster=settings.folder,
         )
 
-    async def plan(self, pod: Document, container: Document, volumes: Volumes, places: Places) -> ContainerPlan:
+    async def plan(self, pod: Document, container: Document, volumes: Volumes, folders: Folders) -> ContainerPlan:
         """What a container runs. Raises ConfigError, CreateError."""
         if not self.ports.admit(pod, self._workplace.pods()):
             raise CreateError(REFUSED)
@@ -237,31 +237,18 @@ class Hosting:
             pod,
             container,
             volumes,
-            places,
+            folders,
             self._workplace,
             devices=self.gpus.variables(pod, container),
             moved=self.ports.moved(pod),
         )
 
     def release(self, pod: Document) -> None:
-        """Nothing of the pod runs any more: others can have its devices and ports.
-
-        Raises the first error, after it has tried everything. It can be called again.
-        """
-        errors: list[Exception] = []
-        steps: list[Callable[[], object]] = [
-            lambda: self.gpus.release(uid_of(pod)),
-            lambda: self.ports.release(pod),
-            *([] if (networks := self.networks) is None else [lambda: networks.release(pod)]),
-            self._released,
-        ]
-        for give_back in steps:
-            try:
-                give_back()
-            except Exception as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        """Nothing of the pod runs any more: others can have its devices and ports. It can be called again."""
+        self.gpus.release(uid_of(pod))
+        if self.ports.release(pod) and self.networks is not None:
+            self.networks.release(pod)
+        self._released()
 
     async def open(self) -> None:
         """Find out what the machine has: GPUs, and how containers get their names, paths and networks.

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.node.ports import Holder, Holders, holder_of
+from trainwright.controller.local.node.ports import Holder, holder_of
 from trainwright.controller.local.node.process.launcher import OPEN, READY
 from trainwright.controller.local.node.process.supervision import LAUNCHER, start_program
 from trainwright.controller.runtime import made_in_thread
@@ -86,7 +86,6 @@ class Networks:
 
     def __init__(self) -> None:
         self._networks: dict[Holder, JobNetwork] = {}
-        self._holders = Holders()
         self._making = asyncio.Lock()
         self._ended: list[JobNetwork] = []
         """Their processes end, and are still to be waited for."""
@@ -102,12 +101,11 @@ class Networks:
                     network.close()
                 network = await made_in_thread(JobNetwork, lambda made: made.close(wait=True))
                 self._networks[holder] = network
-            self._holders.join(pod)
         return network
 
     def release(self, pod: Document) -> None:
-        """Nothing of the pod runs any more. The network goes with the last pod."""
-        if self._holders.leave(pod) and (network := self._networks.pop(holder_of(pod), None)) is not None:
+        """The last pod of a holder has ended: its network goes."""
+        if (network := self._networks.pop(holder_of(pod), None)) is not None:
             network.close()
             self._ended.append(network)
 
@@ -117,7 +115,6 @@ class Networks:
             network.close(wait=True)
         self._ended.clear()
         self._networks.clear()
-        self._holders.clear()
 
 
 def refused() -> str:

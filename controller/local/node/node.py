@@ -27,7 +27,7 @@ from trainwright.api.objects import (
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import folders, machine
 from trainwright.controller.local.node.container import ContainerRunner
-from trainwright.controller.local.node.document import HOST_IP, is_deleted, is_finished
+from trainwright.controller.local.node.document import HOST_IP, ClusterSources, is_deleted, is_finished
 from trainwright.controller.local.node.folders import EndedLogs, log_folder, make_folders, note_end, remove_pod
 from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.logs import read_log, run_to_show
@@ -38,7 +38,6 @@ from trainwright.controller.local.node.registration import NodeRegistration
 from trainwright.controller.local.node.sessions import ProcessSession
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.local.node.status import PhaseVerdict, annotations_to_report, differs, status_document
-from trainwright.controller.local.node.volumes import ClusterSources
 from trainwright.controller.local.podaccess import ContainerUse, ExecRequest, LogRequest, Streams, UnavailableError
 from trainwright.controller.runtime import (
     Cache,

@@ -14,7 +14,13 @@ from pathlib import Path
 import trainwright
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.node import outputs
-from trainwright.controller.local.node.document import CreateError, Sources, expand, shown_hostname_of, variables_of
+from trainwright.controller.local.node.document import (
+    ClusterSources,
+    CreateError,
+    expand,
+    shown_hostname_of,
+    variables_of,
+)
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.images import (
     DEFAULT,
@@ -171,7 +177,7 @@ class Workplace:
     """What a plan needs from the node."""
 
     images: Images
-    sources: Sources
+    sources: ClusterSources
     inherited: Mapping[str, str]
     """Variables of this process that containers get."""
     service: Mapping[str, str]
@@ -184,25 +190,41 @@ class Workplace:
     """The state folder."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Folders and files of one container on this machine."""
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where the files of one container lie on this machine."""
 
-    work: Path
-    """Working folder of a container that names none."""
+    container: Path
+    logs: Path
+    """The files of each run."""
     temporary: Path
     """TMPDIR of the pod."""
-    termination: Path
-    """Where the container leaves its termination message."""
-    programs: Path
-    """Put first on PATH where the names of programs need a folder of their own."""
+
+    @property
+    def work(self) -> Path:
+        """Working folder of a container that names none."""
+        return self.container / "work"
+
+    @property
+    def termination(self) -> Path:
+        """Where the container leaves its termination message."""
+        return self.container / "termination-log"
+
+    @property
+    def programs(self) -> Path:
+        """Put first on PATH where the names of programs need a folder of their own."""
+        return self.container / "bin"
+
+    def log(self, run: int) -> Path:
+        """The first log file of a run; runs count from 0."""
+        return self.logs / f"{run}.log"
 
 
 async def make_plan(
     pod: Document,
     container: Document,
     volumes: Volumes,
-    places: Places,
+    folders: Folders,
     workplace: Workplace,
     *,
     devices: Mapping[str, str],
@@ -222,8 +244,8 @@ async def make_plan(
     mounts = volumes.mounts_of(container, known)
     if environment.refusal:
         # Where its volumes lie: what it would have made can be put there by hand.
-        folders = ", ".join(f"{mount.path} is {mount.source}" for mount in mounts)
-        raise CreateError(refused_image(container, environment) + (f" (its volumes: {folders})" if folders else ""))
+        shown = ", ".join(f"{mount.path} is {mount.source}" for mount in mounts)
+        raise CreateError(refused_image(container, environment) + (f" (its volumes: {shown})" if shown else ""))
     command = [expand(word, known) for word in command_of(container, environment)]
     if not command:
         raise CreateError(no_command(container, workplace.images))
@@ -233,17 +255,17 @@ async def make_plan(
         ports = PortRewriter(pod, moved, workplace.pods())
         command = [ports.text(word) for word in command]
         document_variables = ports.variables(document_variables)
-    termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
+    termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(folders.termination), False)
     if why := asked.missing():
         raise CreateError(why)
     owner = outputs.owner_of(pod, await workplace.sources.job_set(pod), workplace.cluster)
     output = await _output(asked, owner)
-    named = await _own_folder(pod, output, places) if asked.folder == OWN else asked.folder
-    folder = named or container.get("workingDir") or environment.folder or str(places.work)
+    named = await _own_folder(pod, output, folders) if asked.folder == OWN else asked.folder
+    folder = named or container.get("workingDir") or environment.folder or str(folders.work)
     node_variables = {
         **devices,
         "HOSTNAME": shown_hostname_of(pod),
-        "TMPDIR": str(places.temporary),
+        "TMPDIR": str(folders.temporary),
         "PYTHONUNBUFFERED": "1",
         **({outputs.VARIABLE: str(output)} if output else {}),
         **({outputs.CHECKPOINTS_VARIABLE: str(outputs.checkpoints_in(output, owner))} if output else {}),
@@ -256,11 +278,11 @@ async def make_plan(
         )
         command = [rewriter.text(word) for word in command]
         document_variables = rewriter.variables(document_variables)
-        folder = _folder(rewriter, folder, places, mounts)
-        node_variables |= {TERMINATION_VARIABLE: str(places.termination), "GLOO_SOCKET_IFNAME": LOOPBACK}
+        folder = _folder(rewriter, folder, folders, mounts)
+        node_variables |= {TERMINATION_VARIABLE: str(folders.termination), "GLOO_SOCKET_IFNAME": LOOPBACK}
     variables = {**workplace.inherited, **environment.variables, **node_variables, **document_variables}
     if "PATH" not in document_variables:
-        first = [*_pythons(environment, places), *environment.folders]
+        first = [*_pythons(environment, folders), *environment.folders]
         variables["PATH"] = os.pathsep.join([*first, variables.get("PATH") or os.defpath])
     if environment.folders != DEFAULT.folders:
         last = await asyncio.to_thread(_writer, workplace)
@@ -302,10 +324,10 @@ async def _output(asked: NodeAnnotations, owner: outputs.OutputOwner) -> Path | 
     return Path(asked.output)
 
 
-async def _own_folder(pod: Document, output: Path | None, places: Places) -> str:
+async def _own_folder(pod: Document, output: Path | None, folders: Folders) -> str:
     """A folder of the pod, which stays with the output. Raises CreateError."""
     if output is None:
-        return str(places.work)
+        return str(folders.work)
     folder = output / outputs.PODS / name_of(pod)
     try:
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
@@ -322,18 +344,18 @@ def _writer(workplace: Workplace) -> str:
         raise CreateError(f"{error.filename}: {error.strerror or error}") from error
 
 
-def _pythons(environment: Environment, places: Places) -> list[str]:
+def _pythons(environment: Environment, folders: Folders) -> list[str]:
     """A folder in which `python` and `python3` start the interpreter of the environment, if PATH alone has others."""
     if not environment.interpreter:
         return []
-    places.programs.mkdir(parents=True, exist_ok=True)
+    folders.programs.mkdir(parents=True, exist_ok=True)
     for name in PYTHONS:
         # Not a link: an interpreter that is started by another path does not find its virtual environment.
-        program = places.programs / name
+        program = folders.programs / name
         # Replaced, not written in place: a container may have made it a link to an interpreter of the user.
         text = f'#!/bin/sh\nexec {shlex.quote(environment.interpreter)} "$@"\n'
         write_fresh(program, text.encode(), 0o700)
-    return [str(places.programs)]
+    return [str(folders.programs)]
 
 
 def _existing(mounts: Iterable[Mount]) -> list[str]:
@@ -346,11 +368,11 @@ def _existing(mounts: Iterable[Mount]) -> list[str]:
     ]
 
 
-def _folder(rewriter: Rewriter, folder: str, places: Places, mounts: Iterable[Mount]) -> str:
+def _folder(rewriter: Rewriter, folder: str, folders: Folders, mounts: Iterable[Mount]) -> str:
     """Mode B: the working folder on this machine. One that neither a volume nor the machine has is the container's."""
     if (mounted := rewriter.path(folder)) is not None:
         # As container runtimes do, which do not leave the volume.
         if any(lies_below(mounted, mount.source) for mount in mounts):
             Path(mounted).mkdir(parents=True, exist_ok=True)
         return mounted
-    return folder if Path(folder).is_dir() else str(places.work)
+    return folder if Path(folder).is_dir() else str(folders.work)

@@ -8,7 +8,7 @@ stop in reverse order. A deletion, a deadline or the end of the node stops every
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,9 @@ from trainwright.controller.local.node.document import (
     should_restart,
     start_time_of,
 )
-from trainwright.controller.local.node.folders import Folders, log_folder
+from trainwright.controller.local.node.folders import log_folder
 from trainwright.controller.local.node.hosting import Hosting
-from trainwright.controller.local.node.networks import Dial
-from trainwright.controller.local.node.plan import ContainerPlan, Places
-from trainwright.controller.local.node.process.supervision import ContainerProcess, ProcessSpec
+from trainwright.controller.local.node.plan import Folders
 from trainwright.controller.local.node.status import ContainerState, PhaseVerdict, PodState, Terminated, Waiting
 from trainwright.controller.local.node.volumes import Volumes, make_temporary, remove_temporary, temporary_of
 from trainwright.controller.runtime import TaskScope, finished_in_thread, together
@@ -143,24 +141,6 @@ class PodWorker:
         """Record an event about the pod; `kind` is Normal or Warning."""
         self._hosting.event(self.pod, kind, reason, note)
 
-    async def plan(self, container: Document, places: Places) -> ContainerPlan:
-        """What a container runs. Raises ConfigError, SourceUnavailableError, CreateError, OSError."""
-        return await self._hosting.plan(self.pod, container, self.volumes, places)
-
-    async def start(
-        self, spec: ProcessSpec, plan: ContainerPlan, mark: Path, tasks: TaskScope, *, join: ContainerProcess | None
-    ) -> ContainerProcess:
-        """Start a process, beside that of `join` if it is given. Raises ProgramStartError, OSError."""
-        return await self._hosting.start(self.pod, spec, plan, mark, tasks, join=join)
-
-    def moved(self) -> Mapping[int, int]:
-        """The ports of the pod that differ from what it declares: the real one by declared one."""
-        return self._hosting.ports.moved(self.pod)
-
-    def dial(self) -> Dial:
-        """What connects to ports of the pod."""
-        return self._hosting.dial(self.pod)
-
     async def source_change(self) -> None:
         """Wait for the next change of a ConfigMap, a Secret or the pod."""
         self._sources_changed.clear()
@@ -171,35 +151,20 @@ class PodWorker:
     async def run(self) -> None:
         """Run the pod to its end, whichever comes: its containers', a deletion, the deadline, the node's."""
         try:
-            try:
-                await self._run()
-            except Exception as error:
-                # Whatever goes wrong with one pod, for example because of its files, is the end of that pod alone.
-                log.exception("pod %s failed on the node", describe(self.pod))
-                self._fail(f"the node cannot run the pod: {type(error).__name__}: {error}"[:_NOTE_LENGTH])
-            finally:
-                try:
-                    self._release()
-                finally:
-                    self.state.over = True
-                    self.done.set()
-        except Exception:
-            # It would end the node, and with it all pods.
-            log.exception("the end of pod %s", describe(self.pod))
-        try:
-            self.changed()
-        except Exception:
-            log.exception("the end of pod %s is not told", describe(self.pod))
-
-    def _release(self) -> None:
-        """Give back what the pod held; at the second attempt, if the first one fails."""
-        for attempt in (1, 2):
+            await self._run()
+        except Exception as error:
+            # Whatever goes wrong with one pod, for example because of its files, is the end of that pod alone.
+            log.exception("pod %s failed on the node", describe(self.pod))
+            self._fail(f"the node cannot run the pod: {type(error).__name__}: {error}"[:_NOTE_LENGTH])
+        finally:
             try:
                 self._hosting.release(self.pod)
             except Exception:
-                log.exception("what pod %s held cannot be given back, attempt %d", describe(self.pod), attempt)
-            else:
-                return
+                # It would end the node, and with it all pods.
+                log.exception("what pod %s held is not given back", describe(self.pod))
+            self.state.over = True
+            self.done.set()
+            self.changed()
 
     def _fail(self, note: str) -> None:
         """The pod has failed because of the node."""
@@ -241,7 +206,7 @@ class PodWorker:
         folders = Folders(
             self.folder / "containers" / name, log_folder(self._hosting.settings.logs, self.pod, name), temporary
         )
-        return ContainerRunner(container, state, folders, self, processes, self._now)
+        return ContainerRunner(container, state, folders, self, self._hosting, processes, self._now)
 
     async def _live(self) -> None:
         async with TaskScope(f"life:{describe(self.pod)}") as tasks:

@@ -105,30 +105,6 @@ def holder_of(pod: Document) -> Holder:
     return group if group[1] else (namespace_of(pod), uid_of(pod))
 
 
-class Holders:
-    """Which pods of each holder are there."""
-
-    def __init__(self) -> None:
-        self._pods: dict[Holder, set[str]] = {}
-
-    def join(self, pod: Document) -> None:
-        """The pod uses what its holder has."""
-        self._pods.setdefault(holder_of(pod), set()).add(uid_of(pod))
-
-    def leave(self, pod: Document) -> bool:
-        """Nothing of the pod runs any more. Whether no pod of its holder is left."""
-        holder = holder_of(pod)
-        left = self._pods.get(holder, set())
-        left.discard(uid_of(pod))
-        if not left:
-            self._pods.pop(holder, None)
-        return not left
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        self._pods.clear()
-
-
 # ---------------------------------------------------------------------- ports
 #
 # All pods share the ports of this machine, and every framework meets on the same one. A declared containerPort is held
@@ -160,21 +136,20 @@ class Ports:
         """Whether each holder has a network of its own, with all ports."""
         self._used: dict[Holder, dict[int, int]] = {}
         """The real port by declared one."""
-        self._holders = Holders()
+        self._pods: dict[Holder, set[str]] = {}
+        """Those that are there."""
 
     def admit(self, pod: Document, pods: Iterable[Document]) -> bool:
         """Hold the ports that a pod declares; False if one of them is not to be had. Can be called again.
 
         `pods` are those of the node, for host names.
         """
-        if self.separate:
-            return True
         holder = holder_of(pod)
         held = self._used.get(holder, {})
         used = dict(held)
         known = list(pods)
         fits = True
-        for port in declared_ports(pod):
+        for port in declared_ports(pod) if not self.separate else ():
             if port not in used:
                 used[port] = port if self._take(port) else self._other()
             fits = fits and (used[port] == port or can_rewrite(pod, port, known))
@@ -182,24 +157,26 @@ class Ports:
             for port in used.keys() - held.keys():
                 self._locks.give_back(str(used[port]))
             return False
-        if used:
-            self._used[holder] = used
-            self._holders.join(pod)
+        self._used[holder] = used
+        self._pods.setdefault(holder, set()).add(uid_of(pod))
         return True
 
-    def release(self, pod: Document) -> None:
-        """Nothing of the pod runs any more. The last pod of a holder gives its ports back."""
-        if self._holders.leave(pod):
-            used = self._used.get(holder_of(pod), {})
-            for declared, port in list(used.items()):
-                self._locks.give_back(str(port))
-                del used[declared]  # what is left is tried again, should this have failed
-            self._used.pop(holder_of(pod), None)
+    def release(self, pod: Document) -> bool:
+        """Nothing of the pod runs any more. Returns whether it was the last of its holder, whose ports are free now."""
+        holder = holder_of(pod)
+        left = self._pods.get(holder, set())
+        left.discard(uid_of(pod))
+        if left:
+            return False
+        self._pods.pop(holder, None)
+        for port in self._used.pop(holder, {}).values():
+            self._locks.give_back(str(port))
+        return True
 
     def close(self) -> None:
         """Give all ports back, at the end of the node."""
         self._used.clear()
-        self._holders.clear()
+        self._pods.clear()
         self._locks.close()
 
     def moved(self, pod: Document) -> dict[int, int]:

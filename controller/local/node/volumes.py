@@ -10,21 +10,15 @@ import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from trainwright.api import times
-from trainwright.api.base import Resource
-from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount
-from trainwright.api.objects import Document, labels_of, name_of, namespace_of, spec_of, uid_of
-from trainwright.api.times import Now, running_on
+from trainwright.api.objects import Document, name_of, namespace_of, spec_of
+from trainwright.api.times import running_on
 from trainwright.controller.local.node.document import (
+    ClusterSources,
     ConfigError,
     FieldReferenceError,
-    Sources,
     SourceUnavailableError,
     Token,
     VolumeError,
@@ -34,7 +28,7 @@ from trainwright.controller.local.node.document import (
     resource_value,
 )
 from trainwright.controller.local.node.files import lies_below, remove, remove_tree, write_fresh
-from trainwright.controller.runtime import Client, KubernetesError, NotFound, finished_in_thread
+from trainwright.controller.runtime import finished_in_thread
 
 # ---------------------------------------------------------------------- files of ConfigMaps, Secrets, fields and tokens
 #
@@ -42,6 +36,8 @@ from trainwright.controller.runtime import Client, KubernetesError, NotFound, fi
 
 FILE_MODE = 0o644
 TOKEN_SECONDS = 3600
+TokenSource: TypeAlias = Callable[[str, int], Awaitable[Token]]
+"""Gives a token for an audience and seconds. Raises VolumeError."""
 
 
 class ProjectedFile(NamedTuple):
@@ -51,93 +47,81 @@ class ProjectedFile(NamedTuple):
     mode: int
 
 
-@dataclass(slots=True)
 class Payload:
-    """The files by path in the volume, and when tokens among them are due."""
+    """The files of a volume by path, and when tokens among them are due."""
 
-    files: dict[str, ProjectedFile]
-    mode: int
-    """Of files that have none of their own."""
-    renew_after: float | None = None
+    def __init__(self, pod: Document, mode: int, sources: ClusterSources, token: TokenSource) -> None:
+        """`mode` is that of files that have none of their own."""
+        self.files: dict[str, ProjectedFile] = {}
+        self.renew_after: float | None = None
+        self._pod, self._mode, self._sources, self._token = pod, mode, sources, token
 
-    def add(self, path: str, data: bytes, mode: int | None = None) -> None:
-        """Add one file. Raises VolumeError for a path that leaves the volume."""
+    def _add(self, path: str, data: bytes, mode: int | None = None) -> None:
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
             raise VolumeError(f"invalid path {path!r}: it must be relative and without '..'")
-        self.files[str(PurePosixPath(path))] = ProjectedFile(data, _mode(mode, self.mode))
+        self.files[str(PurePosixPath(path))] = ProjectedFile(data, self._mode if mode is None else int(mode))
+
+    async def add_source(self, source: Document) -> None:
+        """Add the files of one source. Raises VolumeError."""
+        for kind in ("configMap", "secret"):
+            if (reference := source.get(kind)) is not None:
+                await self._add_object(kind, reference)
+                return
+        if (reference := source.get("downwardAPI")) is not None:
+            self._add_fields(reference)
+        elif (reference := source.get("serviceAccountToken")) is not None:
+            seconds = int(reference.get("expirationSeconds") or TOKEN_SECONDS)
+            found = await self._token(reference.get("audience") or "", seconds)
+            self._add(reference["path"], found.text.encode())
+            due = found.renew_after
+            self.renew_after = due if self.renew_after is None else min(due, self.renew_after)
+        else:
+            raise VolumeError(f"a projected volume cannot hold {', '.join(source)} on this node")
+
+    async def _add_object(self, kind: str, reference: Document) -> None:
+        """Add the selected keys of an object, all of them without `items`."""
+        # A volume names the Secret `secretName`, a projected source `name`.
+        name = reference.get("secretName") or reference.get("name") or ""
+        data = await data_of(kind, namespace_of(self._pod), name, self._sources, binary=True)
+        if data is None:
+            if not reference.get("optional"):
+                raise VolumeError(f'{kind.lower()} "{name}" not found')
+            return
+        for item in reference.get("items") or [{"key": key, "path": key} for key in sorted(data)]:
+            key = item["key"]
+            if key in data:
+                self._add(item["path"], data[key], item.get("mode"))
+            elif not reference.get("optional"):
+                shown = "config" if kind == "configMap" else kind
+                raise VolumeError(f"references non-existent {shown} key: {key}")
+
+    def _add_fields(self, reference: Document) -> None:
+        for item in reference.get("items") or ():
+            try:
+                if field := item.get("fieldRef"):
+                    text = field_value(self._pod, field.get("fieldPath", ""))
+                else:
+                    resource = item.get("resourceFieldRef") or {}
+                    text = resource_value(self._pod, resource, None, self._sources.allocatable())
+            except FieldReferenceError as error:
+                raise VolumeError(str(error)) from None
+            self._add(item["path"], text.encode(), item.get("mode"))
 
 
-async def payload_of(
-    pod: Document, volume: Document, sources: Sources, token: Callable[[str, int], Awaitable[Token]]
-) -> Payload | None:
-    """The files of a volume; None if the volume is of another kind. `token` gives one for an audience and seconds.
+async def payload_of(pod: Document, volume: Document, sources: ClusterSources, token: TokenSource) -> Payload | None:
+    """The files of a volume; None if the volume is of another kind.
 
     Raises VolumeError for a missing object or key that is not optional.
     """
     for kind in ("configMap", "secret", "downwardAPI", "projected"):
-        source = volume.get(kind)
-        if source is not None:
-            payload = Payload({}, _mode(source.get("defaultMode"), FILE_MODE))
-            parts = source.get("sources") or () if kind == "projected" else ({kind: source},)
-            for part in parts:
-                await _add_source(payload, pod, part, sources, token)
+        if (source := volume.get(kind)) is not None:
+            mode = source.get("defaultMode")
+            payload = Payload(pod, FILE_MODE if mode is None else int(mode), sources, token)
+            for part in source.get("sources") or () if kind == "projected" else ({kind: source},):
+                await payload.add_source(part)
             return payload
     return None
-
-
-async def _add_source(
-    payload: Payload, pod: Document, source: Document, sources: Sources, token: Callable[[str, int], Awaitable[Token]]
-) -> None:
-    for kind in ("configMap", "secret"):
-        if (reference := source.get(kind)) is not None:
-            # A volume names the Secret `secretName`, a projected source `name`.
-            name = reference.get("secretName") or reference.get("name") or ""
-            data = await data_of(kind, namespace_of(pod), name, sources, binary=True)
-            if data is not None:
-                _add_items(payload, data, reference, "config" if kind == "configMap" else kind)
-            elif not reference.get("optional"):
-                raise VolumeError(f'{kind.lower()} "{name}" not found')
-            return
-    if (reference := source.get("downwardAPI")) is not None:
-        _add_fields(payload, pod, reference, sources)
-    elif (reference := source.get("serviceAccountToken")) is not None:
-        found = await token(reference.get("audience") or "", int(reference.get("expirationSeconds") or TOKEN_SECONDS))
-        payload.add(reference["path"], found.text.encode())
-        due = found.renew_after
-        payload.renew_after = due if payload.renew_after is None else min(due, payload.renew_after)
-    else:
-        raise VolumeError(f"a projected volume cannot hold {', '.join(source)} on this node")
-
-
-def _add_items(payload: Payload, files: Mapping[str, bytes], reference: Document, kind: str) -> None:
-    """Add the selected keys of an object, all of them without `items`."""
-    items = reference.get("items")
-    if not items:
-        for key, data in sorted(files.items()):
-            payload.add(key, data)
-    for item in items or ():
-        key = item["key"]
-        if key in files:
-            payload.add(item["path"], files[key], item.get("mode"))
-        elif not reference.get("optional"):
-            raise VolumeError(f"references non-existent {kind} key: {key}")
-
-
-def _add_fields(payload: Payload, pod: Document, reference: Document, sources: Sources) -> None:
-    for item in reference.get("items") or ():
-        try:
-            if field := item.get("fieldRef"):
-                text = field_value(pod, field.get("fieldPath", ""))
-            else:
-                text = resource_value(pod, item.get("resourceFieldRef") or {}, None, sources.allocatable())
-        except FieldReferenceError as error:
-            raise VolumeError(str(error)) from None
-        payload.add(item["path"], text.encode(), item.get("mode"))
-
-
-def _mode(value: int | None, default: int) -> int:
-    return default if value is None else int(value)
 
 
 DATA = "..data"
@@ -231,7 +215,7 @@ class Mount(NamedTuple):
 class Volumes:
     """The volumes of one pod. `prepare` makes them, `refresh` follows changes of what they show."""
 
-    def __init__(self, folder: Path, sources: Sources, *, clock: Callable[[], float] = running_on) -> None:
+    def __init__(self, folder: Path, sources: ClusterSources, *, clock: Callable[[], float] = running_on) -> None:
         """`folder`: where the pod's own volumes lie. `clock`: seconds that only grow, also while the machine sleeps."""
         self._folder = folder
         self._clock = clock
@@ -363,89 +347,3 @@ def _host_path(source: Document) -> str:
 def _file_name(name: str) -> str:
     """Names of volumes are DNS labels; anything else would come from a server without validation."""
     return _UNREADABLE.sub("_", name)
-
-
-# ---------------------------------------------------------------------- sources
-
-PERSISTENT_VOLUME = Resource(
-    group="", version="v1", kind="PersistentVolume", plural="persistentvolumes", namespaced=False
-)
-RENEW_PART = 0.8
-"""A token is renewed when this part of its life is over."""
-
-
-class ClusterSources:
-    """Reads through the client, without a cache: a pod may be bound the moment after its ConfigMap was created.
-
-    Failures of the API server are raised as SourceUnavailableError or VolumeError: pods wait until it answers.
-    """
-
-    def __init__(self, client: Client, *, allocatable: Callable[[], Mapping[str, str]], now: Now) -> None:
-        self._client = client
-        self._allocatable = allocatable
-        self._now = now
-
-    async def config_map(self, namespace: str, name: str) -> Document | None:
-        """One ConfigMap; None if it does not exist."""
-        return await self._get(ConfigMap.RESOURCE, namespace, name)
-
-    async def secret(self, namespace: str, name: str) -> Document | None:
-        """One Secret; None if it does not exist."""
-        return await self._get(Secret.RESOURCE, namespace, name)
-
-    async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
-        """A token of the pod's service account from the TokenRequest API. Raises VolumeError."""
-        account = spec_of(pod).get("serviceAccountName") or "default"
-        reference = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}
-        body: Document = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {
-                "audiences": [audience] if audience else [],
-                "expirationSeconds": seconds,
-                "boundObjectRef": reference,
-            },
-        }
-        try:
-            answer = await self._client.post_subresource(
-                ServiceAccount.RESOURCE, account, namespace_of(pod), "token", body
-            )
-        except KubernetesError as error:
-            raise VolumeError(f"failed to fetch token: {error}") from error
-        status = answer["status"]
-        life = (times.parse(status["expirationTimestamp"]) - self._now()).total_seconds()
-        return Token(status["token"], max(1.0, life * RENEW_PART))
-
-    async def claim_folder(self, namespace: str, claim: str) -> str:
-        """The folder of the volume that a claim is bound to. Raises VolumeError."""
-        found = await self._get(PersistentVolumeClaim.RESOURCE, namespace, claim)
-        if found is None:
-            raise VolumeError(f'persistentvolumeclaim "{claim}" not found')
-        volume_name = spec_of(found).get("volumeName")
-        if not volume_name:
-            raise VolumeError(f'persistentvolumeclaim "{claim}" is not bound')
-        volume = await self._get(PERSISTENT_VOLUME, "", volume_name)
-        if volume is None:
-            raise VolumeError(f'persistentvolume "{volume_name}" not found')
-        spec = spec_of(volume)
-        path = (spec.get("hostPath") or spec.get("local") or {}).get("path")
-        if not path:
-            raise VolumeError(f'persistentvolume "{volume_name}" is not a folder of this machine')
-        return str(path)
-
-    async def job_set(self, pod: Document) -> Document | None:
-        """The JobSet that a pod belongs to, by its label; None if there is none."""
-        name = labels_of(pod).get(LABEL_JOBSET)
-        return await self._get(JobSet.RESOURCE, namespace_of(pod), name) if name else None
-
-    def allocatable(self) -> Mapping[str, str]:
-        """What the node has to give to pods."""
-        return self._allocatable()
-
-    async def _get(self, kind: Resource, namespace: str, name: str) -> Document | None:
-        try:
-            return await self._client.get(kind, name, namespace)
-        except NotFound:
-            return None
-        except KubernetesError as error:
-            raise SourceUnavailableError(str(error)) from error

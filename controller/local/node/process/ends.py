@@ -43,6 +43,10 @@ class TrackedExit:
         self._tracker.look()
         return self.at is not None
 
+    def forget(self) -> None:
+        """It was not started."""
+        self._tracker.forget(self)
+
     def report(self, at: datetime) -> datetime:
         """The guard says when the program ended. Returns when it did in the order of all ends."""
         # The guard may be ahead of this loop: what the kernel has listed by now comes first.
@@ -88,7 +92,7 @@ class ExitOrderTracker:
         return epoll
 
     def forget(self, exit_: TrackedExit) -> None:
-        """It was not started."""
+        """It is not watched any more."""
         self._expected = {number: one for number, one in self._expected.items() if one is not exit_}
 
     def settle(self, exit_: TrackedExit, at: datetime) -> datetime:

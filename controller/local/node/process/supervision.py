@@ -205,23 +205,20 @@ class Exit:
 class ContainerProcess:
     """A started process. `wait` gives its end; `terminate` and `kill` return at once."""
 
-    def __init__(self, guard: Guard, mark: Path, end: TrackedExit | None) -> None:
+    def __init__(self, guard: Guard, mark: Path, end: TrackedExit | None, report: Mapping[str, Any]) -> None:
+        """`report` is the first of the guard."""
+        self.pid = int(report["started"])
+        self.guard_pid = int(report["guard"])
+        """Of the process that adopts what the container leaves behind."""
+        self.started_at = _moment(report)
         self._guard = guard
         self._mark = mark
-        self.pid = 0
-        self.started_at = datetime.fromtimestamp(0, UTC)
         self._end = end
-        self._guard_pid = 0
-        self._killed_before, self._since = 0, 0.0
+        self._killed_before, self._since = ends.count(), time.monotonic()
         self._overdue: asyncio.TimerHandle | None = None
         self._code: int | None = None
         self._ended_at: datetime | None = None
         self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
-
-    @property
-    def guard_pid(self) -> int:
-        """Of the process that adopts what the container leaves behind."""
-        return self._guard_pid
 
     @property
     def ended(self) -> bool:
@@ -248,16 +245,10 @@ class ContainerProcess:
 
     def _kill_guard(self) -> None:
         """A guard that is stopped obeys nothing; what it leaves behind is found without it."""
-        if not self.ended and self._guard_pid:
-            log.warning("%s: guard %d does not obey and is killed", self._mark, self._guard_pid)
+        if not self.ended:
+            log.warning("%s: guard %d does not obey and is killed", self._mark, self.guard_pid)
             with suppress(ProcessLookupError):
-                os.kill(self._guard_pid, signal.SIGKILL)
-
-    def _started(self, report: Mapping[str, Any]) -> None:
-        self.pid = int(report["started"])
-        self._guard_pid = int(report["guard"])
-        self.started_at = _moment(report)
-        self._killed_before, self._since = ends.count(), time.monotonic()
+                os.kill(self.guard_pid, signal.SIGKILL)
 
     async def follow(self, reports: asyncio.StreamReader) -> None:
         """Read the reports of the guard until it ends. Run it as a task.
@@ -286,8 +277,8 @@ class ContainerProcess:
         if self._overdue is not None:
             self._overdue.cancel()
 
-    def _unfollowed(self) -> None:
-        """A task that is cancelled before it begins runs nothing, not even its last lines."""
+    def unfollowed(self) -> None:
+        """Nobody reads reports any more; `follow` may never have begun."""
         if not self._exit.done():
             self.kill()
             self._let_go()
@@ -354,41 +345,39 @@ async def start(
     """
     # By this name what it leaves behind is found, whatever became of its guard.
     spec = replace(spec, environment={**spec.environment, lowlevel.MARKER: str(mark)})
-    if exits is None:
-        return await _started(spec, mark, follow, spawn, None)
-    end, handle = exits.expect()
+    end, handle = (None, None) if exits is None else exits.expect()
     try:
-        return await _started(replace(spec, exit_handle=handle), mark, follow, spawn, end)
+        guard, reports, first = await _guarded(replace(spec, exit_handle=handle), mark, spawn)
+        if "failed" in first:
+            await _close(guard, reports)
+            raise ProgramStartError(str(first["failed"]))
     except BaseException:
-        exits.forget(end)
+        if end is not None:
+            end.forget()
         raise
+    process = ContainerProcess(guard, mark, end, first)
+    following = follow(f"container:{mark.stem}", process.follow(reports))
+    # A task that is cancelled before it begins runs nothing, not even its last lines.
+    following.add_done_callback(lambda _: process.unfollowed())
+    return process
 
 
-async def _started(
-    spec: ProcessSpec,
-    mark: Path,
-    follow: Callable[[str, Any], asyncio.Task[None]],
-    spawn: Callable[[Path, Iterable[int]], Guard],
-    end: TrackedExit | None,
-) -> ContainerProcess:
+async def _guarded(
+    spec: ProcessSpec, mark: Path, spawn: Callable[[Path, Iterable[int]], Guard]
+) -> tuple[Guard, asyncio.StreamReader, dict[str, Any]]:
+    """A guard that has its specification, its reports, and the first of them."""
     guard, reports, line = await _specified(spec, mark, spawn)
     if not line and not _words_of(mark):
         # What starts guards was killed before it did; a second one is started.
         await _close(guard, reports)
         guard, reports, line = await _specified(spec, mark, spawn)
     try:
-        report: dict[str, Any] = json.loads(line)
+        first: dict[str, Any] = json.loads(line)
     except ValueError:  # it was killed before it said anything, or while it did
         words = _words_of(mark).splitlines()
-        report = {"failed": f"the guard of the process ended: {words[-1] if words else 'no message'}"}
+        first = {"failed": f"the guard of the process ended: {words[-1] if words else 'no message'}"}
         await finished_in_thread(lambda: lowlevel.kill_marked(str(mark)))
-    if "failed" in report:
-        await _close(guard, reports)
-        raise ProgramStartError(str(report["failed"]))
-    process = ContainerProcess(guard, mark, end)
-    process._started(report)  # noqa: SLF001 - its maker
-    follow(f"container:{mark.stem}", process.follow(reports)).add_done_callback(lambda _: process._unfollowed())  # noqa: SLF001
-    return process
+    return guard, reports, first
 
 
 async def _specified(

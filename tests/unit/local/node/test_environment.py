@@ -15,6 +15,7 @@ import pytest
 from tests.unit.local.node.pods import Document, container, member, pod
 from trainwright.controller.local.node.container import CrashBackoff
 from trainwright.controller.local.node.document import (
+    ClusterSources,
     ConfigError,
     CreateError,
     FieldReferenceError,
@@ -25,7 +26,7 @@ from trainwright.controller.local.node.document import (
 )
 from trainwright.controller.local.node.images import DEFAULT, Images
 from trainwright.controller.local.node.machine import machine_capacity, node_resources
-from trainwright.controller.local.node.plan import ContainerPlan, Places, Workplace, inherited, make_plan
+from trainwright.controller.local.node.plan import ContainerPlan, Folders, Workplace, inherited, make_plan
 from trainwright.controller.local.node.probes import go_duration
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime.errors import ConfigurationError
@@ -50,8 +51,8 @@ def test_references(text: str, wanted: str) -> None:
     assert expand(text, {"A": "1", "B": "2"}) == wanted
 
 
-class Objects:
-    """ConfigMaps and Secrets of the namespace; a `Sources`."""
+class Objects(ClusterSources):
+    """ConfigMaps and Secrets of the namespace, without a cluster."""
 
     def __init__(self) -> None:
         self.config_maps: dict[str, Document] = {}
@@ -65,12 +66,6 @@ class Objects:
     async def secret(self, namespace: str, name: str) -> Document | None:
         assert namespace == "ns"
         return self.secrets.get(name)
-
-    async def token(self, pod: Document, *, audience: str, seconds: int) -> Any:
-        raise NotImplementedError
-
-    async def claim_folder(self, namespace: str, claim: str) -> str:
-        raise NotImplementedError
 
     async def job_set(self, pod: Document) -> Document | None:
         return self.job_sets.get(pod["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name", ""))
@@ -237,12 +232,7 @@ def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, message: str)
 async def plan(
     one: Document, objects: Objects, tmp_path: Path, images: Images, *, rewrite: bool = True
 ) -> ContainerPlan:
-    places = Places(
-        work=tmp_path / "work",
-        temporary=tmp_path / "tmp",
-        termination=tmp_path / "message",
-        programs=tmp_path / "bin",
-    )
+    folders = Folders(tmp_path, tmp_path / "logs", tmp_path / "tmp")
     workplace = Workplace(
         images=images,
         sources=objects,
@@ -255,7 +245,7 @@ async def plan(
     volumes = Volumes(tmp_path / "volumes", objects)
     await volumes.prepare(one)
     main = one["spec"]["containers"][0]
-    return await make_plan(one, main, volumes, places, workplace, devices={"CUDA_VISIBLE_DEVICES": ""}, moved={})
+    return await make_plan(one, main, volumes, folders, workplace, devices={"CUDA_VISIBLE_DEVICES": ""}, moved={})
 
 
 async def test_layers_of_the_environment(objects: Objects, images: Images, tmp_path: Path) -> None:
@@ -266,7 +256,7 @@ async def test_layers_of_the_environment(objects: Objects, images: Images, tmp_p
     assert found.environment["PATH"] == f"{tmp_path}/venv/bin{os.pathsep}/usr/bin"
     assert found.environment["CUDA_VISIBLE_DEVICES"] == ""
     assert found.environment["GLOO_SOCKET_IFNAME"] == "lo"
-    assert found.environment["TERMINATION_LOG"] == str(tmp_path / "message")
+    assert found.environment["TERMINATION_LOG"] == str(tmp_path / "termination-log")
     assert found.folder == str(tmp_path / "work")
 
 

@@ -26,28 +26,6 @@ class Sources:
         return None
 
 
-def test_everything_is_given_back_though_some_of_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    hosting = Hosting(
-        NodeSettings(name="n", folder=tmp_path),
-        Sources(),  # type: ignore[arg-type]
-        server="https://127.0.0.1:6443",
-        environ={},
-        pods=list,
-        event=lambda *_: None,
-        released=lambda: told.append("released"),
-    )
-
-    def fail(*_: object) -> None:
-        raise KeyError("planned")
-
-    monkeypatch.setattr(hosting.gpus, "release", fail)
-    monkeypatch.setattr(hosting.ports, "release", lambda _: told.append("ports"))
-    with pytest.raises(KeyError, match="planned"):
-        hosting.release(member(0))
-    assert told == ["ports", "released"]
-
-
 async def test_an_older_text_is_not_the_last_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = member(0), member(1)
     pods, sources = [first], Sources()

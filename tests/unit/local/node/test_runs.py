@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.unit.local.node.pods import container, pod
 from trainwright.controller.local.node.container import ContainerRunner
-from trainwright.controller.local.node.folders import Folders
-from trainwright.controller.local.node.plan import ContainerPlan
+from trainwright.controller.local.node.plan import ContainerPlan, Folders
 from trainwright.controller.local.node.process.supervision import Exit
 from trainwright.controller.local.node.status import ContainerState, Running, Waiting
 from trainwright.controller.runtime.tasks import TaskScope
@@ -51,6 +50,7 @@ class Host:
     """Starts processes at once, except those beside another one: they wait for the test."""
 
     pod = pod(restartPolicy="Always")
+    volumes = None
 
     def __init__(self) -> None:
         self.runs: list[Process] = []
@@ -85,7 +85,7 @@ async def test_a_run_does_not_empty_what_the_one_before_linked(tmp_path: Path) -
     host: Any = Host()
     folders = Folders(tmp_path, tmp_path / "logs", tmp_path / "tmp")
     async with TaskScope("test") as tasks:
-        runner = ContainerRunner(container(), ContainerState(Waiting("")), folders, host, tasks, lambda: NOW)
+        runner = ContainerRunner(container(), ContainerState(Waiting("")), folders, host, host, tasks, lambda: NOW)
         tasks.start("run", runner.run())
         await eventually(lambda: host.runs, has_length(1))
         assert precious.read_text() == "precious"
@@ -97,7 +97,7 @@ async def test_what_was_starting_when_its_run_ended_does_not_join_the_next(tmp_p
     state = ContainerState(Waiting("ContainerCreating"))
     folders = Folders(tmp_path, tmp_path / "logs", tmp_path / "tmp")
     async with TaskScope("test") as tasks:
-        runner = ContainerRunner(container(), state, folders, host, tasks, lambda: NOW)
+        runner = ContainerRunner(container(), state, folders, host, host, tasks, lambda: NOW)
         tasks.start("run", runner.run())
         await eventually(lambda: state.state, lambda found: isinstance(found, Running))
         opening = asyncio.create_task(runner.exec(["sleep"], stdin=False, tty=False))

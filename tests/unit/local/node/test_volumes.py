@@ -15,6 +15,7 @@ import pytest
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.controller.local.node import volumes as atomic
 from trainwright.controller.local.node.document import (
+    ClusterSources,
     ConfigError,
     SourceUnavailableError,
     Token,
@@ -25,8 +26,8 @@ from trainwright.controller.local.node.volumes import Mount, ProjectedFile, Volu
 from trainwright.controller.runtime.testing.waiting import eventually
 
 
-class Objects:
-    """What volumes are made from; a `Sources`."""
+class Objects(ClusterSources):
+    """What volumes are made from, without a cluster."""
 
     def __init__(self, claims: Mapping[str, str]) -> None:
         self.config_maps: dict[str, Document] = {
@@ -50,9 +51,6 @@ class Objects:
         if claim not in self._claims:
             raise VolumeError(f'persistentvolumeclaim "{claim}" not found')
         return self._claims[claim]
-
-    async def job_set(self, pod: Document) -> Document | None:
-        raise NotImplementedError
 
     def allocatable(self) -> Mapping[str, str]:
         return {"cpu": "4"}

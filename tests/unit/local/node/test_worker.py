@@ -93,7 +93,7 @@ async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> N
     await running
 
 
-@pytest.mark.parametrize("step", ["prepare", "stop", "temporary", "release"])
+@pytest.mark.parametrize("step", ["prepare", "stop", "temporary"])
 async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     worker: PodWorker, hosting: Any, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -103,9 +103,6 @@ async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     worker.volumes = Files()  # type: ignore[assignment]
     if step == "prepare":
         worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
-    elif step == "release":
-        worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
-        hosting.release = fail
     elif step == "stop":
         worker.end()
         monkeypatch.setattr(ContainerRunner, "stop", fail)
@@ -119,22 +116,6 @@ async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     assert (document["phase"], document["reason"]) == ("Failed", "NodeError")
     assert "File name too long" in document["message"]
     assert document["containerStatuses"][0]["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
-
-
-async def test_what_a_pod_held_is_given_back_at_the_second_attempt(worker: PodWorker, hosting: Any) -> None:
-    attempts: list[int] = []
-
-    def release(_: Document) -> None:
-        attempts.append(len(attempts))
-        if len(attempts) == 1:
-            raise KeyError("planned")
-
-    hosting.release = release
-    worker.volumes = Files()  # type: ignore[assignment]
-    worker.end()
-    await worker.run()
-    assert attempts == [0, 1]
-    assert worker.done.is_set()
 
 
 async def test_the_end_is_told_whatever_fails_at_the_end(worker: PodWorker, hosting: Any) -> None:
