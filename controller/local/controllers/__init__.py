@@ -9,14 +9,14 @@ from the reconcilers that carry them out: read `base`, then `job_plan` and `job`
 from collections.abc import Mapping
 
 from trainwright.api.rights import Rule, merged
-from trainwright.controller.local.controllers.accounts import AccountController, RoleController
 from trainwright.controller.local.controllers.base import ControllerBase, ControllerSettings
 from trainwright.controller.local.controllers.claims import ClaimController
 from trainwright.controller.local.controllers.finished import FinishedJobs, FinishedPods
 from trainwright.controller.local.controllers.garbage import GarbageCollector
 from trainwright.controller.local.controllers.job import JobController
 from trainwright.controller.local.controllers.jobset import JobSetController
-from trainwright.controller.local.controllers.namespaces import NamespaceController
+from trainwright.controller.local.controllers.namespaces import AccountController, NamespaceController
+from trainwright.controller.local.controllers.roles import RoleController
 from trainwright.controller.local.controllers.scheduler import Scheduler
 from trainwright.controller.runtime import Manager
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of the controllers: each plans, which is a pure function of documents, and this carries the plan out.
 
-A reconciler reads the caches, makes a `Plan`, has it carried out and plans again, until nothing is left to do. The
-cache shows a write when it is answered, so the next plan sees it.
+`PlanningController` reads the cache, makes a `Plan`, has it carried out and plans again, until nothing is left to do.
+The cache shows a write when it is answered, so the next plan sees it.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
@@ -16,32 +17,43 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from trainwright.api.base import Resource
+from trainwright.api.conditions import find_true
 from trainwright.api.objects import (
     Document,
+    Key,
+    conditions_of,
     generated_name,
     name_of,
     namespace_of,
     resource_version_of,
+    spec_of,
     status_of,
     uid_of,
 )
 from trainwright.api.rights import Rule
-from trainwright.api.times import Now, wall_clock
+from trainwright.api.times import LOOK_SECONDS, Now, parse, wall_clock
 from trainwright.controller.local.controllers.objects import POD, merge_patch
 from trainwright.controller.runtime import (
     ApiError,
+    Backoff,
     Client,
     EventRecorder,
+    Forbidden,
     Group,
     Manager,
+    MetadataOnly,
     NotFound,
     Request,
+    Result,
+    RetryAfter,
     is_namespace_ending,
 )
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[Document, Sequence[Document]], str | None]
 """A check of the node's own: given a pod and the pods on the node, why the pod does not fit; None: it does."""
+_PASSES = 20
+"""Plans that are carried out in one reconcile. Three are usual; more than this would be a defect."""
 _AT_ONCE = 50
 """Writes of one kind that are on their way at the same time."""
 
@@ -52,6 +64,12 @@ class EventReport(NamedTuple):
     type: Literal["Normal", "Warning"]
     reason: str
     note: str
+    action: str = ""
+    """Empty: the controller's."""
+
+    def filled(self, name: str, message: str = "") -> "EventReport":
+        """The same about an object, with the message of a refusal."""
+        return self._replace(note=self.note.replace("{name}", name).replace("{message}", message))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,17 +79,17 @@ class PlannedWrite:
     An object that is gone already needs no deletion and no removal of a finalizer, so NotFound of these is no error.
     """
 
-    verb: Literal["create", "delete", "patch", "apply", "release"]
+    verb: Literal["create", "delete", "patch", "apply", "release", "bind"]
     """`release` removes the finalizer `body["finalizer"]`."""
-    kind: Resource
+    kind: Resource | MetadataOnly
     obj: Document
     """As it is to be created, else as it was read."""
     body: Document = field(default_factory=dict)
     """Of a patch or an apply."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the client's method."""
-    tolerate: type[ApiError] | None = None
-    """A refusal that is as good as success."""
+    tolerate: type[ApiError] | tuple[type[ApiError], ...] = ()
+    """Refusals that are as good as success."""
     done: EventReport | None = None
     refused: EventReport | None = None
     """Recorded unless the namespace is being deleted."""
@@ -89,6 +107,10 @@ class Plan:
     """About the status."""
     look_again: float | None = None
     """Seconds after which the plan may be another one, if nothing else happens."""
+
+    def result(self) -> Result:
+        """What a reconcile returns that has nothing left to write."""
+        return None if self.look_again is None else RetryAfter(min(self.look_again, LOOK_SECONDS))
 
     def of(self, verb: str, kind: Resource | None = None) -> list[Document]:
         """The objects of the writes with this verb."""
@@ -137,17 +159,28 @@ class ControllerBase(ABC):
 
     def report(self, obj: Document, event: EventReport) -> None:
         """Record an event about an object."""
-        self.recorder.event(obj, event.type, event.reason, event.note, action=self.ACTION)
+        self.recorder.event(obj, event.type, event.reason, event.note, action=event.action or self.ACTION)
 
     async def carry_out(self, plan: Plan, kind: Resource, obj: Document) -> bool:
         """Carry out a plan for an object. Returns whether anything was written. Raises the first error."""
         await self.make(plan.writes, obj)
         written = obj
         if plan.status:
-            written = await write_status(self.client, kind, obj, plan.status)
+            written = await self.write_status(kind, obj, plan.status)
         for event in plan.reports:
             self.report(written, event)
         return bool(plan.writes) or written is not obj
+
+    async def write_status(self, kind: Resource, obj: Document, status: Document) -> Document:
+        """Make `status` the status of an object, unless it is already. Returns the object.
+
+        Raises Conflict if the object is not the one in `obj` any more, because the status was computed from that one.
+        """
+        patch = merge_patch(status_of(obj), status)
+        if not patch:
+            return obj
+        document = {"metadata": {"resourceVersion": resource_version_of(obj), "uid": uid_of(obj)}, "status": patch}
+        return await self.client.patch(kind, name_of(obj), namespace_of(obj), document, subresource="status")
 
     async def make(self, writes: Iterable[PlannedWrite], about: Document | None = None) -> None:
         """Make writes as `write` does. Raises the first error."""
@@ -183,14 +216,41 @@ class ControllerBase(ABC):
         try:
             await _send(self.client, write, obj)
         except ApiError as error:
-            if write.tolerate is not None and isinstance(error, write.tolerate):
+            if isinstance(error, write.tolerate):
                 return
             if write.refused is not None and not is_namespace_ending(error):
-                note = write.refused.note.format(name=name_of(obj), message=error.message)
-                refusals.append(write.refused._replace(note=note))
+                refusals.append(write.refused.filled(name_of(obj), error.message))
             raise
         if write.done is not None and about is not None:
-            self.report(about, write.done._replace(note=write.done.note.format(name=name_of(obj))))
+            self.report(about, write.done.filled(name_of(obj)))
+
+
+class PlanningController(ControllerBase):
+    """Reconciles the objects of one kind: plans, has the plan carried out and plans again, until nothing is left."""
+
+    KIND: ClassVar[Resource]
+
+    @abstractmethod
+    def plan(self, obj: Document) -> Plan | None:
+        """The next step for an object; None: it is none of its business."""
+
+    async def reconcile(self, key: Key) -> Result:
+        """Reconcile one object."""
+        try:
+            for _ in range(_PASSES):
+                obj = self.cache.get(self.KIND, key.name, key.namespace)
+                plan = self.plan(obj) if obj is not None else None
+                if obj is None or plan is None:
+                    return None
+                if not await self.carry_out(plan, self.KIND, obj):
+                    return plan.result()
+        except NotFound:
+            return None  # it was deleted meanwhile; the event of the deletion brings what follows
+        except Forbidden as error:
+            if is_namespace_ending(error):
+                return None
+            raise
+        return Backoff(f"no end after {_PASSES} passes")
 
 
 async def _send(client: Client, write: PlannedWrite, obj: Document) -> None:
@@ -205,6 +265,8 @@ async def _send(client: Client, write: PlannedWrite, obj: Document) -> None:
                 await client.patch(write.kind, name, namespace, write.body, **write.options)
             case "apply":
                 await client.apply(write.body, kind=write.kind, force=True, **write.options)
+            case "bind":
+                await client.post_subresource(write.kind, name, namespace, "binding", write.body)
             case "release":
                 finalizers = {"$deleteFromPrimitiveList/finalizers": [write.body["finalizer"]]}
                 patch = {"metadata": {"uid": uid_of(obj), **finalizers}}
@@ -219,17 +281,14 @@ def released(kind: Resource, obj: Document, finalizer: str) -> PlannedWrite:
     return PlannedWrite(verb="release", kind=kind, obj=obj, body={"finalizer": finalizer})
 
 
-async def write_status(client: Client, kind: Resource, before: Document, status: Document) -> Document:
-    """Make `status` the status of an object, unless it is already. Returns the object.
-
-    Raises Conflict if the object is not the one in `before` any more, because the status was computed from that one.
-    """
-    patch = merge_patch(status_of(before), status)
-    if not patch:
-        return before
-    lock = {"resourceVersion": resource_version_of(before), "uid": uid_of(before)}
-    document = {"metadata": lock, "status": patch}
-    return await client.patch(kind, name_of(before), namespace_of(before), document, subresource="status")
+def seconds_to_live(obj: Document, now: datetime, *ends: str) -> float | None:
+    """What is left of `ttlSecondsAfterFinished` since the first of the conditions `ends` that is True; None: it has no
+    such limit, or has not ended."""
+    seconds = spec_of(obj).get("ttlSecondsAfterFinished")
+    end = next((one for type_ in ends if (one := find_true(conditions_of(obj), type_))), None)
+    if seconds is None or end is None:
+        return None
+    return (parse(end["lastTransitionTime"]) + timedelta(seconds=int(seconds)) - now).total_seconds()
 
 
 async def each(work: Callable[[T], Awaitable[None]], items: Iterable[T]) -> list[Exception]:

@@ -10,6 +10,7 @@ Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/
 import asyncio
 import logging
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from trainwright.api.objects import (
@@ -26,9 +27,11 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import READ, WATCH, Rule
-from trainwright.controller.local.controllers.base import ControllerBase, PlannedWrite, released, write_status
+from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite, released
 from trainwright.controller.local.controllers.objects import CLAIM, POD, VOLUME, is_terminal
 from trainwright.controller.runtime import AlreadyExists, Backoff, ConfigurationError, Manager, NotFound, Result
+
+log = logging.getLogger(__name__)
 
 PROVISIONER = "trainwright.local/folder"
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
@@ -40,8 +43,8 @@ would remove them, and does not; so the controller adds the claim's, as Kubernet
 
 
 def volume_name(claim: Document) -> str:
-    """The name of the volume that is made for a claim."""
-    return f"pvc-{uid_of(claim)}"
+    """The name of the volume of a claim: the one that it names, or the one that is made for it."""
+    return str(spec_of(claim).get("volumeName") or f"pvc-{uid_of(claim)}")
 
 
 def folder_of(claim: Document, root: Path) -> Path:
@@ -85,48 +88,43 @@ def volume_of(claim: Document, root: Path) -> Document:
     }
 
 
-def binding(claim: Document, volume: Document) -> Document:
-    """The merge patch that binds a claim to its volume and protects it while pods use it; empty if both is done."""
-    patch: Document = {}
+def plan_for_claim(claim: Document, volume: Document) -> Plan:
+    """Bind a claim to its volume, protect it while pods use it, and then show that it is bound."""
+    body: Document = {}
     metadata: Document = {}
     if spec_of(claim).get("volumeName") != name_of(volume):
-        patch["spec"] = {"volumeName": name_of(volume)}
+        body["spec"] = {"volumeName": name_of(volume)}
     if not _BOUND.items() <= annotations_of(claim).items():
         metadata["annotations"] = _BOUND
     if PROTECTION not in finalizers_of(claim):
         metadata["finalizers"] = [*finalizers_of(claim), PROTECTION]
-    return {**patch, "metadata": metadata} if metadata else patch
+    body |= {"metadata": metadata} if metadata else {}
+    if body:
+        return Plan(writes=[PlannedWrite(verb="patch", kind=CLAIM, obj=claim, body=body)])
+    amounts = {name: spec_of(volume).get(name) for name in ("accessModes", "capacity")}
+    return Plan(status={**status_of(claim), "phase": "Bound", **amounts})
 
 
-def bound_status(claim: Document, volume: Document) -> Document:
-    """The status of a claim that is bound."""
+def plan_for_volume(volume: Document, claim: Document | None) -> Plan:
+    """Show that a volume that was made here is bound or released; delete it when its claim is gone.
+
+    `claim`: the one that has the name of its claim.
+    """
     spec = spec_of(volume)
-    return {
-        **status_of(claim),
-        "phase": "Bound",
-        "accessModes": spec.get("accessModes"),
-        "capacity": spec.get("capacity"),
-    }
-
-
-def belongs_to(volume: Document, claim: Document | None) -> bool:
-    """Whether a volume is the one of a claim."""
-    reference = spec_of(volume).get("claimRef") or {}
-    return claim is not None and reference.get("uid") == uid_of(claim)
-
-
-def is_ours(volume: Document) -> bool:
-    """Whether the volume was made here, so that it goes with its claim."""
-    return annotations_of(volume).get(_PROVISIONED) == PROVISIONER
+    if claim is not None and (spec.get("claimRef") or {}).get("uid") == uid_of(claim):
+        return Plan(status={**status_of(volume), "phase": "Bound"})
+    if spec.get("persistentVolumeReclaimPolicy") != "Delete":
+        return Plan(status={**status_of(volume), "phase": "Released"})
+    writes = [PlannedWrite(verb="delete", kind=VOLUME, obj=volume)]
+    if VOLUME_PROTECTION in finalizers_of(volume):
+        writes.append(released(VOLUME, volume, VOLUME_PROTECTION))
+    return Plan(writes=writes)
 
 
 def claims_of(pod: Document) -> list[str]:
     """The names of the claims that a pod mounts."""
     claims = [volume.get("persistentVolumeClaim") or {} for volume in spec_of(pod).get("volumes") or ()]
     return [str(claim["claimName"]) for claim in claims if claim.get("claimName")]
-
-
-log = logging.getLogger(__name__)
 
 
 class ClaimController(ControllerBase):
@@ -145,8 +143,12 @@ class ClaimController(ControllerBase):
         if self.settings.volumes is None:
             raise ConfigurationError("volume claims need a folder: set the settings' `volumes`, or leave `claims` out")
         self._root = self.settings.volumes
-        manager.controller("claims").for_(CLAIM).watches(POD, _keys_of_claims).reconcile(self.reconcile)
-        manager.controller("claims-volumes").for_(VOLUME).watches(CLAIM, self._volume_of).reconcile(self.reclaim)
+        manager.controller("claims").for_(CLAIM).watches(
+            POD, lambda pod: [Key(namespace_of(pod), name) for name in claims_of(pod)]
+        ).reconcile(self.reconcile)
+        manager.controller("claims-volumes").for_(VOLUME).watches(
+            CLAIM, lambda claim: (Key("", volume_name(claim)),)
+        ).reconcile(self.reclaim)
 
     async def reconcile(self, key: Key) -> Result:
         """Bind one claim, or let it go."""
@@ -157,23 +159,17 @@ class ClaimController(ControllerBase):
             if PROTECTION in finalizers_of(claim) and not self._is_used(claim):
                 await self.make([released(CLAIM, claim, PROTECTION)])
             return None
-        wanted = spec_of(claim).get("volumeName") or volume_name(claim)
-        volume = self.cache.get(VOLUME, wanted)
+        volume = self.cache.get(VOLUME, volume_name(claim))
         if volume is None:
-            if wanted != volume_name(claim):
-                return Backoff(f"volume {wanted} does not exist")
-            volume = await self._make(claim)
-        if patch := binding(claim, volume):
-            claim = await self.client.patch(CLAIM, key.name, key.namespace, patch)
-        await write_status(self.client, CLAIM, claim, bound_status(claim, volume))
+            if spec_of(claim).get("volumeName") not in (None, "", f"pvc-{uid_of(claim)}"):
+                return Backoff(f"volume {volume_name(claim)} does not exist")
+            await asyncio.to_thread(folder_of(claim, self._root).mkdir, parents=True, exist_ok=True)
+            volume = volume_of(claim, self._root)
+            await self.make([PlannedWrite(verb="create", kind=VOLUME, obj=volume, tolerate=AlreadyExists)])
+        if await self.carry_out(plan_for_claim(claim, volume), CLAIM, claim):
+            bound = self.cache.get(CLAIM, key.name, key.namespace) or claim
+            await self.carry_out(plan_for_claim(bound, volume), CLAIM, bound)
         return None
-
-    async def _make(self, claim: Document) -> Document:
-        await asyncio.to_thread(folder_of(claim, self._root).mkdir, parents=True, exist_ok=True)
-        try:
-            return await self.client.create(volume_of(claim, self._root), kind=VOLUME)
-        except AlreadyExists:
-            return await self.client.get(VOLUME, volume_name(claim))
 
     def _is_used(self, claim: Document) -> bool:
         pods = self.cache.list(POD, namespace_of(claim))
@@ -182,42 +178,21 @@ class ClaimController(ControllerBase):
     async def reclaim(self, key: Key) -> Result:
         """Show that one volume is bound; delete it with its folder when its claim is gone."""
         volume = self.cache.get(VOLUME, key.name)
-        if volume is None or not is_ours(volume):
+        if volume is None or annotations_of(volume).get(_PROVISIONED) != PROVISIONER:
             return None
         reference = spec_of(volume).get("claimRef") or {}
-        claim = self.cache.get(CLAIM, str(reference.get("name")), str(reference.get("namespace")))
+        name, namespace = str(reference.get("name")), str(reference.get("namespace"))
+        claim = self.cache.get(CLAIM, name, namespace)
         if claim is None:
             # The cache may be behind, and what follows cannot be taken back.
-            claim = await self._look_up(str(reference.get("name")), str(reference.get("namespace")))
-        if belongs_to(volume, claim):
-            await write_status(self.client, VOLUME, volume, {**status_of(volume), "phase": "Bound"})
-            return None
-        if spec_of(volume).get("persistentVolumeReclaimPolicy") != "Delete":
-            await write_status(self.client, VOLUME, volume, {**status_of(volume), "phase": "Released"})
-            return None
-        await self._delete(volume)
+            with suppress(NotFound):
+                claim = await self.client.get(CLAIM, name, namespace)
+        plan = plan_for_volume(volume, claim)
+        if plan.writes:
+            folder = folder_in(self._root, volume)
+            if folder is not None:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            else:
+                log.warning("volume %s: its path is not a folder of %s and is kept", key.name, self._root)
+        await self.carry_out(plan, VOLUME, volume)
         return None
-
-    async def _look_up(self, name: str, namespace: str) -> Document | None:
-        try:
-            return await self.client.get(CLAIM, name, namespace)
-        except NotFound:
-            return None
-
-    async def _delete(self, volume: Document) -> None:
-        folder = folder_in(self._root, volume)
-        if folder is not None:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        else:
-            log.warning("volume %s: its path is not a folder of %s and is kept", name_of(volume), self._root)
-        writes = [PlannedWrite(verb="delete", kind=VOLUME, obj=volume)]
-        if VOLUME_PROTECTION in finalizers_of(volume):
-            writes.append(released(VOLUME, volume, VOLUME_PROTECTION))
-        await self.make(writes)
-
-    def _volume_of(self, claim: Document) -> list[Key]:
-        return [Key("", spec_of(claim).get("volumeName") or volume_name(claim))]
-
-
-def _keys_of_claims(pod: Document) -> list[Key]:
-    return [Key(namespace_of(pod), name) for name in claims_of(pod)]

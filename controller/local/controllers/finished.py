@@ -7,36 +7,36 @@ Source: https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinish
 """
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from trainwright.api.conditions import find_true
 from trainwright.api.objects import (
     Document,
     Key,
-    conditions_of,
     created_of,
     deletion_timestamp_of,
     name_of,
     resource_version_of,
-    spec_of,
     status_of,
 )
 from trainwright.api.rights import WATCH, Rule
-from trainwright.api.times import LOOK_SECONDS, parse
-from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite
+from trainwright.controller.local.controllers.base import (
+    ControllerBase,
+    Plan,
+    PlannedWrite,
+    PlanningController,
+    seconds_to_live,
+)
 from trainwright.controller.local.controllers.objects import JOB, POD, is_terminal
-from trainwright.controller.runtime import Event, Manager, Result, RetryAfter
+from trainwright.controller.runtime import Event, Manager, Result
 
 _ALL = Key("", "finished-pods")
 
 
 def plan_for_job(job: Document, now: datetime) -> Plan:
     """Delete a Job when its time to live is over."""
-    seconds = spec_of(job).get("ttlSecondsAfterFinished")
-    end = find_true(conditions_of(job), "Complete") or find_true(conditions_of(job), "Failed")
-    if seconds is None or end is None or deletion_timestamp_of(job) is not None:
+    left = seconds_to_live(job, now, "Complete", "Failed")
+    if left is None or deletion_timestamp_of(job) is not None:
         return Plan()
-    left = (parse(end["lastTransitionTime"]) + timedelta(seconds=int(seconds)) - now).total_seconds()
     if left > 0:
         return Plan(look_again=left)
     # With its version, because the time to live may just have been raised.
@@ -53,23 +53,19 @@ def plan_for_pods(pods: Iterable[Document], most: int) -> Plan:
     return Plan(writes=[PlannedWrite(verb="delete", kind=POD, obj=pod, options=options) for pod in finished[:surplus]])
 
 
-class FinishedJobs(ControllerBase):
+class FinishedJobs(PlanningController):
     """Reconciles Jobs."""
 
+    KIND = JOB
     RULES = (Rule.on(JOB, *WATCH, "delete"),)
 
     def declare(self, manager: Manager) -> None:
         """Declare what it watches."""
         manager.controller("finished-jobs").for_(JOB).reconcile(self.reconcile)
 
-    async def reconcile(self, key: Key) -> Result:
-        """Delete one Job if it is due."""
-        job = self.cache.get(JOB, key.name, key.namespace)
-        if job is None:
-            return None
-        plan = plan_for_job(job, self.now())
-        await self.carry_out(plan, JOB, job)
-        return None if plan.look_again is None else RetryAfter(min(plan.look_again, LOOK_SECONDS))
+    def plan(self, obj: Document) -> Plan:
+        """See `plan_for_job`."""
+        return plan_for_job(obj, self.now())
 
 
 class FinishedPods(ControllerBase):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 
-from trainwright.api.conditions import find, is_true
+from trainwright.api.conditions import is_true
 from trainwright.api.objects import (
     Document,
     conditions_of,
@@ -84,6 +84,12 @@ def claim_name(jobset: Document, template: Document) -> str:
     return f"{name_of(template)}-{name_of(jobset)}"
 
 
+def claim_templates_of(jobset: Document) -> list[Document]:
+    """The templates of `spec.volumeClaimPolicies`."""
+    policies = spec_of(jobset).get("volumeClaimPolicies") or ()
+    return [template for policy in policies for template in policy.get("templates") or ()]
+
+
 def restarts_of(jobset: Document) -> int:
     """How often the JobSet was restarted: the number of its current attempt."""
     return int(status_of(jobset).get("restarts") or 0)
@@ -154,12 +160,7 @@ def _add_volumes(jobset: Document, pod_spec: Document) -> None:
     """Add the claims that a container of the pod mounts to the volumes of the pod."""
     containers = [*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ())]
     mounted = {mount.get("name") for container in containers for mount in container.get("volumeMounts") or ()}
-    templates = [
-        template
-        for policy in spec_of(jobset).get("volumeClaimPolicies") or ()
-        for template in policy.get("templates") or ()
-        if name_of(template) in mounted
-    ]
+    templates = [template for template in claim_templates_of(jobset) if name_of(template) in mounted]
     if templates:
         pod_spec["volumes"] = [
             *(pod_spec.get("volumes") or ()),
@@ -236,8 +237,3 @@ class Children:
     def names(self) -> set[str]:
         """The names of all of them."""
         return {name_of(job) for part in (self.active, self.successful, self.failed, self.previous) for job in part}
-
-
-def failure_of(job: Document) -> Document:
-    """The condition Failed of a failed Job."""
-    return find(conditions_of(job), "Failed") or {}

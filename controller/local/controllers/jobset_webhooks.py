@@ -1,25 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JobSet's webhooks under its own paths and names, for documents instead of models.
+"""JobSet's webhooks under its own paths and names: its defaults, and what it refuses.
 
-The handlers answer reviews. They are added to a `WebhookServer`, or called by an API server in the same process.
+What the schema and the rules of its CRD refuse is the API server's. Refusals have JobSet's reasons and fields; the
+sentences are our own. The handlers answer reviews with documents instead of models. They are added to a
+`WebhookServer`, or called by an API server in the same process.
+
+Source: JobSet 0.12.0 with its default feature gates.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 import msgspec
 
-from trainwright.api.objects import Document, annotations_of, labels_of, name_of
+from trainwright.api.names import NameRule, dns_label_1035, dns_subdomain, label_value
+from trainwright.api.objects import Document, annotations_of, labels_of, name_of, spec_of
 from trainwright.controller.local.controllers.jobset_objects import (
+    COORDINATOR,
     JOBSET_NAME,
     PRIORITY,
+    claim_name,
+    claim_templates_of,
+    coordinator_endpoint,
+    is_suspended,
+    job_name,
+    replicas_of,
+    replicated_jobs_of,
 )
-from trainwright.controller.local.controllers.jobset_validation import KIND, refusal, validate
 from trainwright.controller.local.controllers.objects import JOBSET, POD
+from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.local.types.go_json import normalize
 from trainwright.controller.runtime import (
     AdmissionHandler,
+    ErrorCause,
+    Invalid,
     ReviewRequest,
     ReviewResponse,
     json_patch,
@@ -27,10 +43,14 @@ from trainwright.controller.runtime import (
     passed_through,
 )
 
+_JOB_TEMPLATE, _CLAIM = "io.k8s.api.batch.v1.JobTemplateSpec", "io.k8s.api.core.v1.PersistentVolumeClaim"
+
+# ---------------------------------------------------------------------- defaults
+
 
 def default(jobset: Document) -> None:
     """Set the defaults of a new JobSet."""
-    spec = jobset.setdefault("spec", {})
+    spec = _part(jobset, "spec")
     _fill(spec, "successPolicy", {"operator": "All"})
     _fill(spec, "startupPolicy", {"startupPolicyOrder": "AnyOrder"})
     for replicated in spec.get("replicatedJobs") or ():
@@ -39,7 +59,7 @@ def default(jobset: Document) -> None:
         pod = _part(_part(job, "template"), "spec")
         if not pod.get("restartPolicy"):
             pod["restartPolicy"] = "OnFailure"
-        _write(replicated["template"], "io.k8s.api.batch.v1.JobTemplateSpec")
+        _write(replicated["template"], _JOB_TEMPLATE)
     network = _part(spec, "network")
     _fill(network, "enableDNSHostnames", True)
     _fill(network, "publishNotReadyAddresses", True)
@@ -48,13 +68,13 @@ def default(jobset: Document) -> None:
             rule["name"] = f"failurePolicyRule{index}"
     for policy in spec.get("volumeClaimPolicies") or ():
         _fill(policy, "retentionPolicy", {"whenDeleted": "Delete"})
-        for template in policy.get("templates") or ():
-            _write(template, "io.k8s.api.core.v1.PersistentVolumeClaim")
+    for template in claim_templates_of(jobset):
+        _write(template, _CLAIM)
 
 
 def default_pod(pod: Document) -> None:
     """Label a new pod of a JobSet with its priority; does nothing to other pods."""
-    priority = (pod.get("spec") or {}).get("priority")
+    priority = spec_of(pod).get("priority")
     if JOBSET_NAME in annotations_of(pod) and priority is not None:
         pod["metadata"]["labels"] = {**labels_of(pod), PRIORITY: str(priority)}
 
@@ -74,10 +94,7 @@ def _restore(made: Any, before: Any) -> None:
     """Add the fields of `before` that are missing."""
     if isinstance(made, dict) and isinstance(before, dict):
         for name, value in before.items():
-            if name in made:
-                _restore(made[name], value)
-            else:
-                made[name] = value
+            _restore(made.setdefault(name, value), value)
     elif isinstance(made, list) and isinstance(before, list):
         for one, other in zip(made, before, strict=True):
             _restore(one, other)
@@ -96,12 +113,177 @@ def _part(document: Document, name: str) -> Document:
     return part
 
 
+# ---------------------------------------------------------------------- refusals
+
+_MOST = 2**31 - 1
+_LABEL_LENGTH, _MANAGER_LENGTH, _RULE_NAME_LENGTH = 63, 63, 128
+_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_RULE_NAME = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy")
+_MUTABLE = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
+"""Parts of a pod template that can change while the JobSet is suspended."""
+
+
+def validate(new: Document, old: Document | None) -> list[DocumentError]:
+    """All errors of a new JobSet, or of a change of one."""
+    return list(_errors(new) if old is None else _errors_of_change(new, old))
+
+
+def _invalid(field: str, detail: str) -> DocumentError:
+    return DocumentError("FieldValueInvalid", field, f"Invalid value: {detail}")
+
+
+def _general(detail: str) -> DocumentError:
+    """An error that JobSet reports of no field. It comes out as an internal error of the field `<nil>`."""
+    return DocumentError("InternalError", "<nil>", f"Internal error: {detail}")
+
+
+def _misnamed(field: str, name: str, *rules: NameRule) -> Iterator[DocumentError]:
+    return (_invalid(field, f'"{name}" {error}') for rule in rules for error in rule(name))
+
+
+def _errors(jobset: Document) -> Iterator[DocumentError]:
+    spec, jobs = spec_of(jobset), replicated_jobs_of(jobset)
+    policy = spec.get("failurePolicy") or {}
+    if policy.get("restartStrategy") == "InPlaceRestart":
+        yield _general("the restart strategy InPlaceRestart needs a feature gate that is off")
+    if jobs and jobs[0].get("dependsOn"):
+        yield _general("the first replicated job cannot depend on another one")
+    if subdomain := (spec.get("network") or {}).get("subdomain"):
+        yield from _misnamed("spec.network.subdomain", subdomain, dns_subdomain, dns_label_1035)
+    if spec.get("managedBy") is not None:
+        yield from _errors_of_manager(spec["managedBy"])
+    known: set[str] = set()
+    for index, replicated in enumerate(jobs):
+        known.add(str(replicated.get("name")))
+        yield from _errors_of_job(jobset, f"spec.replicatedJobs[{index}]", replicated, known)
+    for target in (spec.get("successPolicy") or {}).get("targetReplicatedJobs") or ():
+        if target not in known:
+            yield _general(f"the success policy names {target}, which is not a replicated job")
+    yield from _errors_of_failure_policy(policy.get("rules") or (), known)
+    if spec.get("coordinator") is not None:
+        yield from _errors_of_coordinator(jobset, spec["coordinator"])
+    yield from _errors_of_claims(jobset)
+
+
+def _errors_of_manager(manager: str) -> Iterator[DocumentError]:
+    field, (host, _, path) = "spec.managedBy", manager.partition("/")
+    if not manager:
+        yield DocumentError("FieldValueRequired", field, "Required value")
+    elif not host or not path:
+        yield _invalid(field, f'"{manager}" must be a path with a domain before it, such as acme.io/foo')
+    else:
+        yield from _misnamed(field, host, dns_subdomain)
+        if not re.fullmatch(_PATH, path):
+            yield _invalid(field, f'"{path}" is not a path')
+    if len(manager) > _MANAGER_LENGTH:
+        yield DocumentError("FieldValueTooLong", field, f"Too long: may not be more than {_MANAGER_LENGTH} bytes")
+
+
+def _errors_of_job(jobset: Document, field: str, replicated: Document, known: set[str]) -> Iterator[DocumentError]:
+    name, replicas = str(replicated.get("name")), replicas_of(replicated)
+    job = spec_of(replicated.get("template") or {})
+    parallelism, completions = job.get("parallelism"), job.get("completions")
+    if (1 if parallelism is None else int(parallelism)) * replicas > _MOST:
+        yield _general(f"replicas times parallelism of the replicated job {name} must not exceed {_MOST}")
+    yield from _misnamed(f"{field}.groupName", str(replicated.get("groupName") or ""), dns_label_1035)
+    longest = job_name(jobset, replicated, replicas - 1)
+    yield from _misnamed(f"{field}.name", longest, dns_label_1035)
+    if job.get("completionMode") == "Indexed" and completions is not None:
+        yield from _misnamed(f"{field}.name", f"{longest}-{int(completions) - 1}-abcde", dns_label_1035)
+    for dependency in replicated.get("dependsOn") or ():
+        if dependency.get("name") not in known:
+            yield _general(f"the replicated job {name} cannot depend on {dependency.get('name')}: it must come before")
+
+
+def _errors_of_failure_policy(rules: Sequence[Document], known: set[str]) -> Iterator[DocumentError]:
+    if any(rule.get("action") in ("RestartJob", "RestartJobAndIgnoreMaxRestarts") for rule in rules):
+        yield _general("the actions RestartJob and RestartJobAndIgnoreMaxRestarts need a feature gate that is off")
+        return
+    names = [str(rule.get("name") or "") for rule in rules]
+    for name, rule in zip(names, rules, strict=True):
+        if not 1 <= len(name) <= _RULE_NAME_LENGTH:
+            yield _general(f"the name of a failure policy rule must have 1 to {_RULE_NAME_LENGTH} characters: '{name}'")
+        if not re.fullmatch(_RULE_NAME, name):
+            yield _general(f"the name of a failure policy rule must match {_RULE_NAME}: '{name}'")
+        for target in rule.get("targetReplicatedJobs") or ():
+            if target not in known:
+                yield _general(f"the failure policy rule {name} names {target}, which is not a replicated job")
+        for reason in rule.get("onJobFailureReasons") or ():
+            if reason not in _REASONS:
+                yield _general(f"the failure policy rule {name} has {reason}: the reasons are {', '.join(_REASONS)}")
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield _general(f"{names.count(name)} failure policy rules have the name '{name}'")
+
+
+def _errors_of_coordinator(jobset: Document, coordinator: Document) -> Iterator[DocumentError]:
+    name, job_index = coordinator.get("replicatedJob"), int(coordinator.get("jobIndex") or 0)
+    replicated = next((r for r in replicated_jobs_of(jobset) if r.get("name") == name), None)
+    job = spec_of((replicated or {}).get("template") or {})
+    if replicated is None:
+        yield _general(f"the coordinator's replicated job {name} does not exist")
+    elif not 0 <= job_index < replicas_of(replicated):
+        yield _general(f"the replicated job {name} has no Job with the coordinator's index {job_index}")
+    elif job.get("completionMode") != "Indexed" or job.get("completions") is None:
+        yield _general(f"the replicated job {name} of the coordinator must be Indexed and have completions")
+    elif not 0 <= int(coordinator.get("podIndex") or 0) < int(job["completions"]):
+        yield _general(f"a Job of {name} has no pod with the coordinator's index {coordinator.get('podIndex')}")
+    endpoint = coordinator_endpoint(jobset)
+    if errors := label_value(endpoint):
+        yield _general(f"the label {COORDINATOR} would be {endpoint}: {', '.join(errors)}")
+
+
+def _errors_of_claims(jobset: Document) -> Iterator[DocumentError]:
+    known: set[str] = set()
+    pods = [spec_of(spec_of(r.get("template") or {}).get("template") or {}) for r in replicated_jobs_of(jobset)]
+    containers = [one for pod in pods for part in ("initContainers", "containers") for one in pod.get(part) or ()]
+    mounted = {mount.get("name") for one in containers for mount in one.get("volumeMounts") or ()}
+    for p, policy in enumerate(spec_of(jobset).get("volumeClaimPolicies") or ()):
+        for t, template in enumerate(policy.get("templates") or ()):
+            field, name = f"spec.volumeClaimPolicies[{p}].template[{t}].name", name_of(template)
+            if name in known:
+                yield _invalid(field, f'two templates have the name "{name}"')
+            known.add(name)
+            yield from _misnamed(field, name, dns_subdomain)
+            if len(claim_name(jobset, template)) > _LABEL_LENGTH:
+                yield _invalid(field, f'the claim "{claim_name(jobset, template)}" would have too long a name')
+            for index, pod in enumerate(pods):
+                for v, volume in enumerate(pod.get("volumes") or ()):
+                    if volume.get("name") == name:
+                        place = f"spec.replicatedJobs[{index}].template.spec.template.spec.volumes[{v}].name"
+                        yield _invalid(place, f'the volume claim template "{name}" has that name')
+            if name not in mounted:
+                yield _invalid("spec.replicatedJobs", f'no container mounts the volume claim template "{name}"')
+
+
+def _errors_of_change(new: Document, old: Document) -> Iterator[DocumentError]:
+    suspended = is_suspended(old) or is_suspended(new)
+    if _compared(new, suspended) != _compared(old, suspended):
+        yield _invalid("spec.replicatedJobs", "field is immutable")
+    if spec_of(new).get("managedBy") != spec_of(old).get("managedBy"):
+        yield _invalid("spec.managedBy", "field is immutable")
+
+
+def _compared(jobset: Document, suspended: bool) -> list[Document]:
+    """The replicated jobs as Go compares them: without what is empty, and with quantities in one form."""
+    replicated_jobs = deepcopy(replicated_jobs_of(jobset))
+    for replicated in replicated_jobs:
+        template = _part(replicated, "template")
+        normalize(template, _JOB_TEMPLATE)
+        pods = _part(_part(template, "spec"), "template")
+        for part, fields in _MUTABLE.items() if suspended else ():
+            for name in fields:
+                _part(pods, part).pop(name, None)
+    return [{name: part for name, part in one.items() if part not in (None, [])} for one in replicated_jobs]
+
+
+# ---------------------------------------------------------------------- reviews
+
 MUTATE_JOBSET = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_JOBSET = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 MUTATE_POD = "/mutate--v1-pod"
-_SERVICE = {"name": "jobset-webhook-service", "namespace": "jobset-system"}
 _DECODER = msgspec.json.Decoder()
-_OF_JOBSETS = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}
 
 
 class JobSetDefaulting:
@@ -126,10 +308,12 @@ class ValidatingJobSets:
     async def answer(self, review: ReviewRequest) -> ReviewResponse:
         """Validate the object of a review; deletions are allowed."""
         new, old = _document(review.object), _document(review.old_object)
-        if new is None:
+        errors = validate(new, old) if new is not None else []
+        if new is None or not errors:
             return ReviewResponse(allowed=True)
-        error = refusal(KIND, name_of(new), validate(new, old))
-        return ReviewResponse(allowed=True) if error is None else passed_through(error)
+        text = f'{JOBSET.kind}.{JOBSET.group} "{name_of(new)}" is invalid: {"; ".join(map(str, errors))}'
+        causes = tuple(ErrorCause(error.reason, error.field, error.message) for error in errors)
+        return passed_through(Invalid(text, code=Invalid.code, reason="Invalid", causes=causes))
 
 
 HANDLERS: Mapping[str, AdmissionHandler] = {
@@ -142,50 +326,37 @@ HANDLERS: Mapping[str, AdmissionHandler] = {
 
 def configurations() -> tuple[Document, ...]:
     """The mutating and the validating configuration of an installation of JobSet, without exclusive placement."""
+
+    def webhook(name: str, path: str, kind: Any, *operations: str, **selector: Document) -> Document:
+        rule = {"apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural]}
+        return {
+            "name": name,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": "jobset-webhook-service", "namespace": "jobset-system", "path": path}},
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "rules": [{**rule, "operations": list(operations)}],
+            **selector,
+        }
+
+    def configuration(kind: str, name: str, *webhooks: Document) -> Document:
+        head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
+        return {**head, "webhooks": list(webhooks)}
+
+    of_jobsets = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
     return (
-        _configuration(
+        configuration(
             "MutatingWebhookConfiguration",
             "jobset-mutating-webhook-configuration",
-            _webhook("mjobset.kb.io", MUTATE_JOBSET, JOBSET.group, JOBSET.version, JOBSET.plural, ["CREATE"]),
-            _webhook("mpod.kb.io", MUTATE_POD, POD.group, POD.version, POD.plural, ["CREATE"], _OF_JOBSETS),
+            webhook("mjobset.kb.io", MUTATE_JOBSET, JOBSET, "CREATE"),
+            webhook("mpod.kb.io", MUTATE_POD, POD, "CREATE", objectSelector=of_jobsets),
         ),
-        _configuration(
+        configuration(
             "ValidatingWebhookConfiguration",
             "jobset-validating-webhook-configuration",
-            _webhook(
-                "vjobset.kb.io", VALIDATE_JOBSET, JOBSET.group, JOBSET.version, JOBSET.plural, ["CREATE", "UPDATE"]
-            ),
+            webhook("vjobset.kb.io", VALIDATE_JOBSET, JOBSET, "CREATE", "UPDATE"),
         ),
     )
-
-
-def _configuration(kind: str, name: str, *webhooks: Document) -> Document:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "webhooks": list(webhooks),
-    }
-
-
-def _webhook(
-    name: str,
-    path: str,
-    group: str,
-    version: str,
-    plural: str,
-    operations: list[str],
-    selector: Document | None = None,
-) -> Document:
-    webhook: Document = {
-        "name": name,
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": {"service": {**_SERVICE, "path": path}},
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
-        "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": [plural]}],
-    }
-    return webhook | ({"objectSelector": selector} if selector is not None else {})
 
 
 def _document(raw: msgspec.Raw) -> Document | None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reconciles namespaces that are being deleted.
+"""Gives each namespace its account `default` and the CA certificate; empties namespaces that are being deleted.
 
 Pods go first, and everything else when no pod is left: a pod must not see its configuration vanish.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,33 +15,103 @@ from trainwright.api.conditions import set_condition
 from trainwright.api.objects import (
     Document,
     Key,
+    annotations_of,
     conditions_of,
     deletion_timestamp_of,
     finalizers_of,
     name_of,
+    namespace_of,
     resource_version_of,
     spec_of,
     status_of,
     uid_of,
 )
 from trainwright.api.rights import WATCH, Rule
-from trainwright.controller.local.controllers.base import ControllerBase, served_kinds, write_status
-from trainwright.controller.local.controllers.objects import NAMESPACE, POD
-from trainwright.controller.runtime import ApiError, Manager, MetadataOnly, NotFound, Result, RetryAfter
+from trainwright.controller.local.controllers.base import (
+    ControllerBase,
+    Plan,
+    PlannedWrite,
+    PlanningController,
+    served_kinds,
+)
+from trainwright.controller.local.controllers.objects import ACCOUNT, CONFIG_MAP, NAMESPACE, POD
+from trainwright.controller.runtime import (
+    AlreadyExists,
+    ApiError,
+    Event,
+    Manager,
+    MetadataOnly,
+    NotFound,
+    Result,
+    RetryAfter,
+)
 
-_FINE = {
-    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
-    "NamespaceDeletionGroupVersionParsingFailure": (
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    ),
-    "NamespaceDeletionContentFailure": (
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
-    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
-    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+DEFAULT_ACCOUNT = "default"
+ROOT_CA = "kube-root-ca.crt"
+_CA_KEY = "ca.crt"
+_DESCRIPTION = {
+    "kubernetes.io/description": (
+        "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the"
+        " internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of"
+        " Kubernetes clusters."
+    )
 }
+"""Annotation that kube-controller-manager sets; tools recognise the ConfigMap by it."""
+
+
+def plan_for_namespace(namespace: str, account: Document | None, ca: Document | None, authority: str) -> Plan:
+    """Make the account `default` and the ConfigMap with the CA certificate, and mend the latter."""
+    plan = Plan()
+    if account is None:
+        made: Document = {"metadata": {"name": DEFAULT_ACCOUNT, "namespace": namespace}}
+        plan.writes.append(PlannedWrite(verb="create", kind=ACCOUNT, obj=made, tolerate=AlreadyExists))
+    data = {_CA_KEY: authority}
+    if ca is None:
+        metadata = {"name": ROOT_CA, "namespace": namespace, "annotations": _DESCRIPTION}
+        made = {"metadata": metadata, "data": data}
+        plan.writes.append(PlannedWrite(verb="create", kind=CONFIG_MAP, obj=made, tolerate=AlreadyExists))
+    elif ca.get("data") != data or not _DESCRIPTION.items() <= annotations_of(ca).items():
+        patch = {"metadata": {"annotations": _DESCRIPTION}, "data": dict.fromkeys(ca.get("data") or ()) | data}
+        plan.writes.append(PlannedWrite(verb="patch", kind=CONFIG_MAP, obj=ca, body=patch))
+    return plan
+
+
+class AccountController(PlanningController):
+    """Reconciles namespaces."""
+
+    KIND = NAMESPACE
+    RULES = (
+        Rule.on(NAMESPACE, *WATCH),
+        Rule.on(ACCOUNT, *WATCH, "create"),
+        Rule.on(CONFIG_MAP, *WATCH, "create"),
+        Rule.on(CONFIG_MAP, "patch", names=[ROOT_CA]),
+    )
+
+    def declare(self, manager: Manager) -> None:
+        """Declare what it watches."""
+        builder = manager.controller("accounts").for_(NAMESPACE)
+        for kind, name in ((ACCOUNT, DEFAULT_ACCOUNT), (CONFIG_MAP, ROOT_CA)):
+            builder.watches(kind, lambda obj: (Key("", namespace_of(obj)),), predicates=[_named(name)])
+        builder.reconcile(self.reconcile)
+
+    def plan(self, obj: Document) -> Plan | None:
+        """See `plan_for_namespace`."""
+        if deletion_timestamp_of(obj) is not None:
+            return None
+        name = name_of(obj)
+        account, ca = self.cache.get(ACCOUNT, DEFAULT_ACCOUNT, name), self.cache.get(CONFIG_MAP, ROOT_CA, name)
+        return plan_for_namespace(name, account, ca, self.settings.authority)
+
+
+def _named(name: str) -> Callable[[Event[Document]], bool]:
+    return lambda event: name_of(event.obj) == name
+
+
+# ---------------------------------------------------------------------- deletion
+
+FINALIZER = "kubernetes"
+AGAIN_SECONDS = 1.0
+"""How long content that is being deleted is waited for. Not every kind is watched, so the next look is by time."""
 
 
 @dataclass
@@ -70,40 +140,51 @@ class Content:
 
 def conditions(namespace: Document, content: Content, now: datetime) -> list[Document]:
     """All conditions of the namespace."""
-    true = dict(_true(content))
+    failures = f"{len(content.failures)} remaining: {', '.join(sorted(content.failures))}"
+    kinds = sorted(f"{r.plural}.{r.group} has {number} resource instances" for r, number in content.left.items())
+    held = sorted(f"{name} in {number} resource instances" for name, number in content.finalizers.items())
+    parts: list[tuple[str, object, tuple[str, str], tuple[str, str]]] = [
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            content.undiscovered,
+            ("DiscoveryFailed", content.undiscovered),
+            ("ResourcesDiscovered", "All resources successfully discovered"),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            None,
+            ("", ""),
+            ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            content.failures,
+            ("ContentDeletionFailed", f"Failed to delete all resource types, {failures}"),
+            ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+        ),
+        (
+            "NamespaceContentRemaining",
+            kinds,
+            ("SomeResourcesRemain", f"Some resources are remaining: {', '.join(kinds)}"),
+            ("ContentRemoved", "All content successfully removed"),
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            held,
+            ("SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {', '.join(held)}"),
+            ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        ),
+    ]
     result = conditions_of(namespace)
-    for type_, fine in _FINE.items():
-        reason, message = true.get(type_, fine)
-        status = "True" if type_ in true else "False"
-        wanted = {"type": type_, "status": status, "reason": reason, "message": message}
+    for type_, found, trouble, fine in parts:
+        reason, message = trouble if found else fine
+        wanted = {"type": type_, "status": "True" if found else "False", "reason": reason, "message": message}
         result = set_condition(result, wanted, now=lambda: now)
     return result
 
 
-def _true(content: Content) -> Iterable[tuple[str, tuple[str, str]]]:
-    if content.undiscovered:
-        yield "NamespaceDeletionDiscoveryFailure", ("DiscoveryFailed", content.undiscovered)
-    if content.failures:
-        failures = ", ".join(sorted(content.failures))
-        message = f"Failed to delete all resource types, {len(content.failures)} remaining: {failures}"
-        yield "NamespaceDeletionContentFailure", ("ContentDeletionFailed", message)
-    if content.left:
-        kinds = sorted(f"{r.plural}.{r.group} has {number} resource instances" for r, number in content.left.items())
-        message = f"Some resources are remaining: {', '.join(kinds)}"
-        yield "NamespaceContentRemaining", ("SomeResourcesRemain", message)
-    if content.finalizers:
-        held = sorted(f"{name} in {number} resource instances" for name, number in content.finalizers.items())
-        message = f"Some content in the namespace has finalizers remaining: {', '.join(held)}"
-        yield "NamespaceFinalizersRemaining", ("SomeFinalizersRemain", message)
-
-
-FINALIZER = "kubernetes"
-AGAIN_SECONDS = 1.0
-"""How long content that is being deleted is waited for. Not every kind is watched, so the next look is by time."""
-
-
 class NamespaceController(ControllerBase):
-    """Reconciles namespaces."""
+    """Reconciles namespaces that are being deleted."""
 
     RULES = (
         Rule.on(NAMESPACE, *WATCH),
@@ -117,42 +198,37 @@ class NamespaceController(ControllerBase):
         manager.controller("namespace").for_(NAMESPACE).reconcile(self.reconcile)
 
     async def reconcile(self, key: Key) -> Result:
-        """Reconcile one namespace."""
+        """Empty one namespace, and let it go when nothing is left."""
         namespace = self.cache.get(NAMESPACE, key.name)
-        if namespace is None or deletion_timestamp_of(namespace) is None:
-            return None
-        if FINALIZER not in (spec_of(namespace).get("finalizers") or ()):
+        finalizers = spec_of(namespace or {}).get("finalizers") or ()
+        if namespace is None or deletion_timestamp_of(namespace) is None or FINALIZER not in finalizers:
             return None
         content = await self._delete_content(key.name)
-        status = {
-            **status_of(namespace),
-            "phase": "Terminating",
-            "conditions": conditions(namespace, content, self.now()),
-        }
-        try:
-            namespace = await write_status(self.client, NAMESPACE, namespace, status)
+        said = conditions(namespace, content, self.now())
+        status = {**status_of(namespace), "phase": "Terminating", "conditions": said}
+        with suppress(NotFound):
+            namespace = await self.write_status(NAMESPACE, namespace, status)
             if not content.is_empty:
                 return RetryAfter(AGAIN_SECONDS, reason="content is left")
-            await self._finalize(namespace)
-        except NotFound:
-            return None
+            lock = {"name": key.name, "uid": uid_of(namespace), "resourceVersion": resource_version_of(namespace)}
+            spec = {"finalizers": [finalizer for finalizer in finalizers if finalizer != FINALIZER]}
+            await self.client.update({"metadata": lock, "spec": spec}, kind=NAMESPACE, subresource="finalize")
         return None
 
     async def _delete_content(self, namespace: str) -> Content:
         content = Content()
         try:
-            kinds = await served_kinds(self.client)
+            served = await served_kinds(self.client)
         except ApiError as error:
             content.undiscovered = error.message
             return content
-        ours = {kind: verbs for kind, verbs in kinds.items() if kind.namespaced and {"delete", "list"} <= verbs}
-        for part in ([kind for kind in ours if kind == POD], [kind for kind in ours if kind != POD]):
-            for kind in part:
-                try:
-                    content.add(kind, await self._delete_kind(kind, ours[kind], namespace))
-                except ApiError as error:
-                    content.failures.append(error.message)
-            if not content.is_empty:
+        ours = {kind: verbs for kind, verbs in served.items() if kind.namespaced and {"delete", "list"} <= verbs}
+        for kind in sorted(ours, key=lambda kind: kind != POD):  # which keeps the order of the others
+            try:
+                content.add(kind, await self._delete_kind(kind, ours[kind], namespace))
+            except ApiError as error:
+                content.failures.append(error.message)
+            if kind == POD and not content.is_empty:
                 break
         return content
 
@@ -167,9 +243,3 @@ class NamespaceController(ControllerBase):
                     await self.client.delete(kind, name_of(obj), namespace, propagation="Background")
         left = (await self.client.list(MetadataOnly(kind), namespace)).items if found else ()
         return map(finalizers_of, left)
-
-    async def _finalize(self, namespace: Document) -> None:
-        lock = {"name": name_of(namespace), "uid": uid_of(namespace), "resourceVersion": resource_version_of(namespace)}
-        left = [finalizer for finalizer in spec_of(namespace).get("finalizers") or () if finalizer != FINALIZER]
-        document = {"metadata": lock, "spec": {"finalizers": left}}
-        await self.client.update(document, kind=NAMESPACE, subresource="finalize")

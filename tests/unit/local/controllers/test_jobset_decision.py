@@ -9,8 +9,8 @@ import pytest
 from tests.unit.local.controllers.objects import NOW, at, child, condition, jobset, replicated
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.controllers.base import Plan
+from trainwright.controller.local.controllers.jobset import plan
 from trainwright.controller.local.controllers.jobset_objects import claims_of, job_of, service_of
-from trainwright.controller.local.controllers.jobset_plan import plan
 from trainwright.controller.local.controllers.objects import JOB, JOBSET
 from trainwright.controller.runtime import Terminal
 

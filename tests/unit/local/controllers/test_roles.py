@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.controllers.accounts import RoleController
 from trainwright.controller.local.controllers.objects import CLUSTER_ROLE
+from trainwright.controller.local.controllers.roles import RoleController
 from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.testing.clock import jumping

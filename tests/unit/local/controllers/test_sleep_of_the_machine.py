@@ -21,7 +21,7 @@ from trainwright.controller.local.controllers.job_plan import plan
 from trainwright.controller.local.controllers.job_pods import Pods
 from trainwright.controller.local.controllers.job_policies import NO_FAILURES
 from trainwright.controller.local.controllers.jobset import JobSetController
-from trainwright.controller.local.controllers.jobset_plan import plan as plan_of_jobset
+from trainwright.controller.local.controllers.jobset import plan as plan_of_jobset
 from trainwright.controller.local.controllers.objects import CLAIM, JOB, JOBSET, POD, SERVICE
 from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings
 from trainwright.controller.runtime.client.transport import Request, Response, collection_path

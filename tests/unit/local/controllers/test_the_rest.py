@@ -15,19 +15,13 @@ from trainwright.api.objects import Document, key_of, name_of
 from trainwright.api.times import parse
 from trainwright.controller.local.controllers import CONTROLLERS, rights
 from trainwright.controller.local.controllers.base import each_slowly
-from trainwright.controller.local.controllers.claims import binding, bound_status, folder_in, volume_of
+from trainwright.controller.local.controllers.claims import folder_in, plan_for_claim, plan_for_volume, volume_of
 from trainwright.controller.local.controllers.finished import plan_for_job, plan_for_pods
-from trainwright.controller.local.controllers.garbage_graph import (
-    NOTHING,
-    SYNC_SECONDS,
-    GarbageDecision,
-    Graph,
-    OwnerState,
-    decide,
-)
+from trainwright.controller.local.controllers.garbage import SYNC_SECONDS, Graph, OwnerState, plan
 from trainwright.controller.local.controllers.job import JobController
 from trainwright.controller.local.controllers.namespaces import Content, conditions
 from trainwright.controller.local.controllers.objects import (
+    CONFIG_MAP,
     JOB,
     JOBSET,
     POD,
@@ -60,55 +54,53 @@ SOLID, ABSENT, WAITING = OwnerState.SOLID, OwnerState.ABSENT, OwnerState.WAITING
 IN_FOREGROUND = thing("below", "it", finalizer="foregroundDeletion", deleted=True)
 
 
+def owned(*owners: str, block: bool = True) -> Document:
+    return {"ownerReferences": thing("it", *owners, block=block)["metadata"]["ownerReferences"]}
+
+
 @pytest.mark.parametrize(
-    ("obj", "owners", "dependents", "decision"),
+    ("obj", "owners", "dependents", "writes"),
     [
-        (thing(), {}, [], NOTHING),
-        (thing("it", "a"), {"a": SOLID}, [], NOTHING),
-        (thing("it", "a"), {"a": ABSENT}, [], GarbageDecision(delete="Background")),
-        (thing("it", "a", finalizer="orphan"), {"a": ABSENT}, [], GarbageDecision(delete="Orphan")),
-        (thing("it", "a", finalizer="foregroundDeletion"), {"a": ABSENT}, [], GarbageDecision(delete="Foreground")),
-        (thing("it", "a", deleted=True), {"a": ABSENT}, [], NOTHING),
-        (thing("it", "a"), {"a": WAITING}, [], GarbageDecision(delete="Background")),
-        (thing("it", "a"), {"a": WAITING}, [thing("below", "it")], GarbageDecision(delete="Foreground")),
-        (
-            thing("it", "a"),
-            {"a": WAITING},
-            [IN_FOREGROUND],
-            GarbageDecision(
-                delete="Foreground", references=thing("it", "a", block=False)["metadata"]["ownerReferences"]
-            ),
-        ),
-        (
-            thing("it", "a", "b", "c"),
-            {"a": SOLID, "b": ABSENT, "c": WAITING},
-            [],
-            GarbageDecision(references=thing("it", "a")["metadata"]["ownerReferences"]),
-        ),
+        (thing(), {}, [], []),
+        (thing("it", "a"), {"a": SOLID}, [], []),
+        (thing("it", "a"), {"a": ABSENT}, [], ["Background"]),
+        (thing("it", "a", finalizer="orphan"), {"a": ABSENT}, [], ["Orphan"]),
+        (thing("it", "a", finalizer="foregroundDeletion"), {"a": ABSENT}, [], ["Foreground"]),
+        (thing("it", "a", deleted=True), {"a": ABSENT}, [], []),
+        (thing("it", "a"), {"a": WAITING}, [], ["Background"]),
+        (thing("it", "a"), {"a": WAITING}, [thing("below", "it")], ["Foreground"]),
+        (thing("it", "a"), {"a": WAITING}, [IN_FOREGROUND], [("it", owned("a", block=False))]),
+        (thing("it", "a", block=False), {"a": WAITING}, [IN_FOREGROUND], ["Foreground"]),
+        (thing("it", "a", "b", "c"), {"a": SOLID, "b": ABSENT, "c": WAITING}, [], [("it", owned("a"))]),
         (
             thing("it", finalizer="foregroundDeletion", deleted=True),
             {},
             [thing("below", "it", block=False)],
-            GarbageDecision(remove_finalizer="foregroundDeletion"),
+            [("it", {"finalizers": []})],
         ),
-        (
-            thing("it", finalizer="foregroundDeletion", deleted=True),
-            {},
-            [thing("below", "it"), IN_FOREGROUND],
-            GarbageDecision(look_at=[thing("below", "it")]),
-        ),
+        (thing("it", finalizer="foregroundDeletion", deleted=True), {}, [thing("below", "it"), IN_FOREGROUND], []),
         (
             thing("it", finalizer="orphan", deleted=True),
             {},
-            [thing("below", "it")],
-            GarbageDecision(orphans=[thing("below", "it")], remove_finalizer="orphan"),
+            [thing("below", "it", "other")],
+            [("below", owned("other")), ("it", {"finalizers": []})],
         ),
     ],
 )
-def test_garbage(
-    obj: Document, owners: dict[str, OwnerState], dependents: list[Document], decision: GarbageDecision
-) -> None:
-    assert decide(obj, owners, dependents) == decision
+def test_garbage(obj: Document, owners: dict[str, OwnerState], dependents: list[Document], writes: list[Any]) -> None:
+    """A deletion is shown by its propagation, a change by the object and its metadata."""
+    made = plan(CONFIG_MAP, obj, owners, [(CONFIG_MAP, one) for one in dependents])
+    for write in made.writes:
+        metadata = write.body.get("metadata", {})
+        assert metadata.pop("uid", name_of(write.obj)) == name_of(write.obj)
+        assert metadata.pop("resourceVersion", "") == write.options.get("resource_version", "")
+    shown = [
+        write.options["propagation"] if write.verb == "delete" else (name_of(write.obj), write.body["metadata"])
+        for write in made.writes
+    ]
+    assert shown == writes
+    waits = "foregroundDeletion" in obj["metadata"].get("finalizers", ()) and len(dependents) > 1
+    assert [item.key.name for item in made.look_at] == (["below"] if waits else [])
 
 
 @jumping
@@ -168,14 +160,31 @@ def test_a_claim_is_bound_to_its_folder() -> None:
     assert name_of(volume) == "pvc-u"
     assert volume["spec"]["hostPath"]["path"] == "/state/ns-data-u"
     assert volume["spec"]["claimRef"]["uid"] == "u"
-    patch = binding(claim, volume)
-    assert patch["spec"] == {"volumeName": "pvc-u"}
-    assert patch["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"], "or its folder goes under a running pod"
-    claim["metadata"] |= patch["metadata"]
-    claim["spec"] |= patch["spec"]
-    assert binding(claim, volume) == {}
+    (write,) = plan_for_claim(claim, volume).writes
+    assert write.body["spec"] == {"volumeName": "pvc-u"}
+    finalizers = write.body["metadata"]["finalizers"]
+    assert finalizers == ["kubernetes.io/pvc-protection"], "or its folder goes under a running pod"
+    claim["metadata"] |= write.body["metadata"]
+    claim["spec"] |= write.body["spec"]
     bound = {"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": {"storage": "3Gi"}}
-    assert bound_status(claim, volume) == bound
+    assert (plan_for_claim(claim, volume).writes, plan_for_claim(claim, volume).status) == ([], bound)
+
+
+@pytest.mark.parametrize(
+    ("policy", "uid", "phase", "verbs"),
+    [
+        ("Delete", "u", "Bound", []),
+        ("Retain", "other", "Released", []),
+        ("Retain", "", "Released", []),
+        ("Delete", "other", None, ["delete", "release"]),
+        ("Delete", "", None, ["delete", "release"]),
+    ],
+)
+def test_a_volume_goes_with_its_claim(policy: str, uid: str, phase: str | None, verbs: list[str]) -> None:
+    metadata = {"name": "pvc-u", "uid": "v", "finalizers": ["kubernetes.io/pv-protection"]}
+    volume = {"metadata": metadata, "spec": {"claimRef": {"uid": "u"}, "persistentVolumeReclaimPolicy": policy}}
+    made = plan_for_volume(volume, {"metadata": {"uid": uid}} if uid else None)
+    assert (made.status.get("phase"), [write.verb for write in made.writes]) == (phase, verbs)
 
 
 @pytest.mark.parametrize(
