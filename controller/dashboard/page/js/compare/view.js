@@ -7,14 +7,13 @@ import { counted, sentence } from "../format.js";
 import { chosen } from "../jobs/chosen.js";
 import { hrefOf as jobHref } from "../jobs/row.js";
 import { listAddress } from "../jobs/view.js";
+import { Charts } from "../charts/charts.js";
 import { CompareChart } from "./chart.js";
 import { metricsOf } from "./lines.js";
 import { MOST, PLAIN, format, keyOf, parse } from "./selection.js";
 import { swatch } from "./styles.js";
 import { CompareTable } from "./table.js";
 
-/** So many charts at first; a report may have 256 metrics. */
-const FIRST = 12;
 /** Running jobs report often; they are read again not more often than this. */
 const AGAIN_MS = 2000;
 
@@ -24,14 +23,9 @@ export class CompareView {
   #comparison = null;
   #points = new Map();
   #stale = new Set();
-  #charts = new Map();
-  #seen = new Set();
   #timer = 0;
   #busy = false;
-  #all = false;
   #abort = new AbortController();
-  #observer;
-  range = null;
 
   /** @param shell what `main.js` offers: `connection(connection)`, `link(state, detail)`, `where(cluster)` */
   constructor(root, query, shell) {
@@ -39,9 +33,6 @@ export class CompareView {
     this.#selection = parse(query);
     this.#build(root);
     addEventListener("keydown", this.#pressed);
-    addEventListener("theme", this.#theme);
-    // Charts that are not seen are not drawn.
-    this.#observer = new IntersectionObserver((entries) => this.#watch(entries), { rootMargin: "300px" });
     this.#showChoice();
     this.stream = new Stream(
       `${paths.jobs()}/stream`,
@@ -64,7 +55,7 @@ export class CompareView {
     const asked = parse(query);
     if (format(asked) === format(this.#selection)) return;
     const jobs = format({ ...asked, ...PLAIN }) !== format({ ...this.#selection, ...PLAIN });
-    if (asked.by !== this.#selection.by) this.range = null;
+    if (asked.by !== this.#selection.by) this.charts.zoom(null);
     this.#selection = asked;
     this.#showChoice();
     this.#draw();
@@ -74,11 +65,9 @@ export class CompareView {
   close() {
     this.stream.close();
     this.#abort.abort();
-    this.#observer.disconnect();
     clearTimeout(this.#timer);
     removeEventListener("keydown", this.#pressed);
-    removeEventListener("theme", this.#theme);
-    for (const chart of this.#charts.values()) chart.close();
+    this.charts.close();
   }
 
   get by() {
@@ -115,12 +104,13 @@ export class CompareView {
       el("button.button", { type: "button", dataset: { value }, onclick: () => this.#choose({ by: value }, true) }, value === "step" ? "Step" : "Time"),
     );
     this.log = el("button.button", { type: "button", onclick: () => this.#choose({ logarithmic: !this.logarithmic }) }, "Log scale");
-    this.whole = el("button.button", { type: "button", disabled: true, onclick: () => this.zoom(null) }, "Whole runs");
     this.slider = el("input.slider", { id: "smooth", type: "range", min: "0", max: "0.99", step: "0.01", oninput: () => this.#choose({ smooth: Number(this.slider.value) }) });
     this.amount = el("output.number", { for: "smooth" });
-    this.grid = el("div.charts.compare-charts");
+    this.charts = new Charts((name, _, charts) => new CompareChart(name, this, charts), "The whole runs are shown");
+    const { whole, grid, more } = this.charts;
+    say(whole, "Whole runs");
+    grid.classList.add("compare-charts");
     this.none = el("p.none.muted", { hidden: true }, "None of the jobs has reported numbers.");
-    this.more = el("button.button", { type: "button", hidden: true, onclick: () => this.#showAll() });
     this.table = new CompareTable({ sort: (column) => this.#sort(column), turn: (metric, way) => this.#turn(metric, way) });
     this.csv = el("a.button", { download: "jobs.csv" }, "CSV");
     this.differ = el("p.muted.small");
@@ -143,12 +133,12 @@ export class CompareView {
             el("label.smooth", { for: "smooth" }, "Smoothing", this.slider, this.amount),
             el("div.choices", { role: "group", "aria-label": "Horizontal axis" }, ...this.axes),
             this.log,
-            this.whole,
+            whole,
           ),
         ),
         this.none,
-        this.grid,
-        this.more,
+        grid,
+        more,
       ),
       el(
         "section.panel",
@@ -174,7 +164,7 @@ export class CompareView {
 
   #choose(part, whole = false) {
     this.#selection = { ...this.#selection, ...part };
-    if (whole) this.range = null;
+    if (whole) this.charts.zoom(null);
     history.replaceState(null, "", `#/compare?${format(this.#selection)}`);
     this.#draw();
   }
@@ -303,8 +293,9 @@ export class CompareView {
     put(this.log, "aria-pressed", String(this.logarithmic));
     this.slider.value = String(this.smooth);
     say(this.amount, this.smooth ? this.smooth.toFixed(2) : "off");
-    this.whole.disabled = this.range === null;
-    this.#drawCharts();
+    const names = metricsOf(comparison.metrics.map(({ name }) => name), this.runs.map(({ points }) => points));
+    this.none.hidden = names.length > 0;
+    this.charts.show(names);
     this.table.show(comparison, this.#selection);
     this.table.node.hidden = comparison.jobs.length === 0;
     put(this.csv, "href", `${paths.compare()}/csv?${format({ ...this.#selection, ...PLAIN, best: this.#selection.best })}`);
@@ -321,65 +312,10 @@ export class CompareView {
     say(this.missing, `Not compared: ${missing.join(" ")}`);
   }
 
-  #drawCharts() {
-    const names = metricsOf(this.#comparison.metrics.map(({ name }) => name), this.runs.map(({ points }) => points));
-    const shown = this.#all ? names : names.slice(0, FIRST);
-    this.none.hidden = names.length > 0;
-    for (const [name, chart] of this.#charts) {
-      if (!shown.includes(name)) {
-        chart.close();
-        this.#charts.delete(name);
-      }
-    }
-    shown.forEach((name, place) => {
-      if (!this.#charts.has(name)) {
-        const made = new CompareChart(name, this);
-        this.#charts.set(name, made);
-        this.#observer.observe(made.node);
-      }
-      const chart = this.#charts.get(name);
-      if (this.grid.children[place] !== chart.node) this.grid.insertBefore(chart.node, this.grid.children[place] ?? null);
-      if (this.#seen.has(chart.node)) chart.draw();
-    });
-    this.more.hidden = shown.length === names.length;
-    say(this.more, `Show all ${counted(names.length, "curve")}`);
-  }
-
-  #watch(entries) {
-    for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) this.#seen.add(target);
-      else this.#seen.delete(target);
-      if (isIntersecting) this.#charts.get(target.dataset.metric)?.draw();
-    }
-  }
-
-  #showAll() {
-    this.#all = true;
-    this.#draw();
-  }
-
-  #theme = () => {
-    for (const chart of this.#charts.values()) if (this.#seen.has(chart.node)) chart.reshape();
-  };
-
   #pressed = (event) => {
     if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
     if (!event.target.closest?.("select, input")) location.hash = listAddress();
   };
-
-  /** Show a range of the horizontal axis in all charts; null: all of it. */
-  zoom(range) {
-    const was = this.range;
-    this.range = range;
-    this.whole.disabled = range === null;
-    for (const chart of this.#charts.values()) chart.range();
-    if (range === null && was !== null) announce("The whole runs are shown");
-  }
-
-  /** A chart is pointed at: the others show the same place. */
-  point(x, from) {
-    for (const chart of this.#charts.values()) if (chart !== from && this.#seen.has(chart.node)) chart.point(x);
-  }
 }
 
 const NOTHING = { times: [], steps: [], percentages: [], curves: [], marks: [] };

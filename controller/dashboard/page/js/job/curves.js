@@ -2,21 +2,17 @@
 // The curves of one job: what they share is the axis, the zoom and the place that is pointed at.
 
 import { Problem, paths, read } from "../api.js";
-import { announce, el, put, say } from "../dom.js";
+import { Charts } from "../charts/charts.js";
+import { el, put, say } from "../dom.js";
 import { clock, counted, secondsOf, sentence } from "../format.js";
-import { Chart } from "./chart.js";
+import { JobChart } from "./chart.js";
 import { Series, after } from "./series.js";
 
-/** So many charts at first; a report may have 256 metrics. */
-const FIRST = 12;
 const DRAW_MS = 250;
 
 export class Curves {
   #job;
-  #charts = new Map();
-  #seen = new Set();
   #timer = 0;
-  #all = false;
   #loss = null;
   #wanted = true;
   #busy = false;
@@ -24,15 +20,8 @@ export class Curves {
   #again = false;
   #held = [];
   #abort = new AbortController();
-  #observer;
-  series = new Series();
-  by = "time";
-  logarithmic = false;
-  range = null;
-
   #keep;
-  /** Null: all of them. */
-  attempt = null;
+  series = new Series();
 
   /**
    * @param asked what the address asks for
@@ -43,9 +32,10 @@ export class Curves {
     this.#keep = keep;
     this.by = asked.by;
     this.logarithmic = asked.logarithmic;
-    this.range = asked.range;
+    /** Null: all of them. */
     this.attempt = asked.attempt;
-    this.grid = el("div.charts");
+    this.charts = new Charts((name, place, charts) => new JobChart(name, this, place, charts), "The whole run is shown", (range) => keep({ range }));
+    this.charts.range = asked.range;
     this.note = el("p.note.muted", { hidden: true });
     this.band = el("p.note.muted", { hidden: true }, "A band is from the lowest to the highest value that the training passed since the point before.");
     this.none = el("p.none.muted");
@@ -56,44 +46,40 @@ export class Curves {
     };
     this.buttons = [choice("by", "time", "Time"), choice("by", "step", "Step")];
     this.log = el("button.button", { type: "button", "aria-pressed": String(this.logarithmic), onclick: () => this.#choose("logarithmic", !this.logarithmic) }, "Log scale");
-    this.whole = el("button.button", { type: "button", disabled: this.range === null, onclick: () => this.zoom(null) }, "Whole run");
-    this.more = el("button.button", { type: "button", hidden: true, onclick: () => this.#showAll() });
+    const { whole, grid, more } = this.charts;
+    say(whole, "Whole run");
+    whole.disabled = asked.range === null;
     this.tools = el(
       "div.panel-tools",
       {},
       el("div.choices", { role: "group", "aria-label": "Horizontal axis" }, ...this.buttons),
       this.log,
-      this.whole,
+      whole,
     );
     this.node = el(
       "section.panel",
       { "aria-labelledby": "curves-title" },
       el("div.panel-head", {}, el("h2", { id: "curves-title" }, "Curves"), this.tools),
       this.none,
-      this.grid,
-      this.more,
+      grid,
+      more,
       this.band,
       this.note,
     );
-    // Charts that are not seen are not drawn.
-    this.#observer = new IntersectionObserver((entries) => this.#watch(entries), { rootMargin: "300px" });
-    addEventListener("theme", this.#theme);
   }
 
   /** The address asks for something else. */
   ask({ by, logarithmic, range, attempt }) {
     Object.assign(this, { by, logarithmic, attempt });
     this.#showChoices();
-    this.zoom(range, false);
+    this.charts.zoom(range);
     this.#draw();
   }
 
   close() {
     this.#abort.abort();
-    this.#observer.disconnect();
     clearTimeout(this.#timer);
-    removeEventListener("theme", this.#theme);
-    for (const chart of this.#charts.values()) chart.close();
+    this.charts.close();
   }
 
   /** The job was read, or read again after a break: reports may have been missed. */
@@ -170,77 +156,23 @@ export class Curves {
     clearTimeout(this.#timer);
     this.#timer = 0;
     const names = this.series.names(this.#loss, this.attempt);
-    const shown = this.#all ? names : names.slice(0, FIRST);
     this.none.hidden = names.length > 0;
     this.tools.hidden = names.length === 0;
     this.buttons[1].hidden = !this.series.hasSteps;
     this.band.hidden = !this.series.hasBand;
-    for (const [name, chart] of this.#charts) {
-      if (!shown.includes(name)) {
-        chart.close();
-        this.#charts.delete(name);
-      }
-    }
-    shown.forEach((name, place) => {
-      if (!this.#charts.has(name)) {
-        const chart = new Chart(name, this, place);
-        chart.node.dataset.metric = name;
-        this.#charts.set(name, chart);
-        this.#observer.observe(chart.node);
-      }
-      const chart = this.#charts.get(name);
-      if (this.grid.children[place] !== chart.node) this.grid.insertBefore(chart.node, this.grid.children[place] ?? null);
-      if (this.#seen.has(chart.node)) chart.draw();
-    });
-    this.more.hidden = shown.length === names.length;
-    say(this.more, `Show all ${counted(names.length, "curve")}`);
-  }
-
-  #watch(entries) {
-    for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) this.#seen.add(target);
-      else this.#seen.delete(target);
-      const chart = [...this.#charts.values()].find(({ node }) => node === target);
-      if (isIntersecting) chart?.draw();
-    }
-  }
-
-  #showAll() {
-    this.#all = true;
-    this.#draw();
-    this.#charts.get(this.series.names(this.#loss)[FIRST])?.node.querySelector("[tabindex]").focus();
+    this.charts.show(names);
   }
 
   #choose(name, value) {
     this[name] = value;
-    if (name === "by") this.range = null;
     this.#showChoices();
     this.#keep({ by: this.by, logarithmic: this.logarithmic });
-    this.zoom(this.range);
+    if (name === "by") this.charts.zoom(null);
     this.#draw();
   }
 
   #showChoices() {
     for (const button of this.buttons) put(button, "aria-pressed", String(this[button.choice[0]] === button.choice[1]));
     put(this.log, "aria-pressed", String(this.logarithmic));
-  }
-
-  #theme = () => {
-    for (const chart of this.#charts.values()) if (this.#seen.has(chart.node)) chart.reshape();
-  };
-
-  /** Show a range of the horizontal axis in all charts; null: all of it. */
-  zoom(range, keep = true) {
-    const was = this.range;
-    this.range = range;
-    if (keep) this.#keep({ range });
-    this.whole.disabled = range === null;
-    for (const chart of this.#charts.values()) chart.range();
-    if (range === null && was !== null) announce("The whole run is shown");
-  }
-
-  /** A chart is pointed at: the others show the same place. */
-  point(x, from) {
-    for (const chart of this.#charts.values()) if (chart !== from && this.#seen.has(chart.node)) chart.point(x);
   }
 }
