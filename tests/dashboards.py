@@ -15,7 +15,7 @@ import msgspec
 from yarl import URL
 
 from trainwright.api.objects import Document
-from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.dashboard.keys import KeptKeys
 from trainwright.controller.dashboard.server import Server
 from trainwright.controller.dashboard.service import DashboardService
@@ -37,7 +37,7 @@ KINDS: dict[str, type[contract.PageAnswer]] = {
     "heartbeat": contract.Heartbeat,
     "bye": contract.Heartbeat,
     "job": contract.Job,
-    "points": contract.Points,
+    "points": curves.Points,
     "gone": contract.JobGone,
 }
 

@@ -158,8 +158,6 @@ class JobRow(PageAnswer):
     name: str
     uid: str
     """Differs if a job was deleted and created again under its name."""
-    version: str
-    """Opaque. Changes with every change of the row."""
     state: JobState
     reason: str
     """Reason of the condition that the state comes from; empty if it comes from none."""
@@ -171,7 +169,6 @@ class JobRow(PageAnswer):
     waiting: str
     """Reason of the condition `Waiting` while it is True, such as `InsufficientCpu`: why the job does not train. Needs
     a manager with the gate `Explain`; `Job.explanation` needs none."""
-    waiting_message: str
     deleting: bool
     """The job is being deleted."""
     percentage: int | None
@@ -180,8 +177,6 @@ class JobRow(PageAnswer):
     """Only while the job runs, and not once the rank that reports is done: nothing tells when the others are."""
     last_report: str | None
     """When the training sent its last report, by its own clock. Null: never."""
-    age_seconds: int | None
-    """From then to `now`; 0 or more."""
     step: float | None
     total_steps: float | None
     epoch: float | None
@@ -266,12 +261,10 @@ class ContainerView(PageAnswer):
     name: str
     init: bool
     """An init container."""
-    image: str
     state: ContainerState
     reason: str
     """Such as `CrashLoopBackOff`, `OOMKilled`, `Completed`."""
     message: str
-    ready: bool
     restarts: int
     exit_code: int | None
     """Of the last run that ended."""
@@ -317,7 +310,6 @@ class Pod(PageAnswer):
     reason: str
     """Why it is in that phase, such as `Unschedulable`, `ImagePullBackOff`, `Evicted`."""
     message: str
-    ready: bool
     node: str
     """Name of the node; empty: not scheduled."""
     restarts: int
@@ -419,79 +411,6 @@ class JobGone(PageAnswer):
     name: str
 
 
-# -------------------------------------------------------------------------------------------------------------- curves
-
-
-class Curve(PageAnswer):
-    """One metric over time."""
-
-    name: str
-    values: list[float | None]
-    """One for each entry of `times`. Null: not reported then, or not finite."""
-    not_finite: list[int]
-    """Indices at which it was NaN or infinite."""
-    lows: list[float | None] = []
-    """Where an entry stands for several reports: the lowest value of each entry. Empty: each stands for one."""
-    highs: list[float | None] = []
-    """The same, the highest."""
-
-
-class Mark(PageAnswer):
-    """The begin of a segment: where the training started, or fell back to an earlier step."""
-
-    index: int
-    """Into `times`."""
-    segment: int
-    """Rises by one with each mark; the first is 0."""
-    attempt: int | None
-    """The attempt that begins here; 1 for the first. Null: not known."""
-
-
-class Points(PageAnswer):
-    """Columns of reports: entry i of each list belongs to one report. Event `points`: reports to append.
-
-    A report may be in the series and in an event that is sent at the same time: leave out reports of an event of which
-    the numbers are not above `number` of the series. A page that holds a series appends the rest, and adds curves that
-    are new with nulls in front. `index` of marks and `not_finite` count from the begin of these columns. If `replace`
-    is true, the series begins again, or has an earlier begin: read `/series`.
-    """
-
-    uid: str
-    """Of the job."""
-    number: int
-    """Of the last report. This process counts those that it sees of a job; one that it saw before has no number. Times
-    cannot tell reports apart: they are whole seconds, and clocks are set back."""
-    replace: bool
-    times: list[float] = []
-    """Seconds since 1970, by the clock of the training; never falling."""
-    steps: list[float | None] = []
-    percentages: list[int | None] = []
-    curves: list[Curve] = []
-    """By name; without steps, epochs and their totals."""
-    marks: list[Mark] = []
-
-
-class JobSeries(PageAnswer):
-    """Answer of `/series`: the whole run as far as it is known, in at most about a thousand entries.
-
-    A local cluster keeps the run on disk. Elsewhere it is what the dashboard has seen and a manager has recorded, a few
-    hundred reports, thinned evenly.
-    """
-
-    now: str
-    namespace: str
-    name: str
-    points: Points
-    since: str | None
-    """The dashboard itself has seen the reports since then."""
-    recorded: bool
-    """Earlier reports come from the file of a local cluster, or from the ConfigMap `<job>-progress`."""
-    unread: str
-    """Why earlier reports are missing, for the user; empty if nothing is known to be missing."""
-    joined: int = 1
-    """The most reports that one entry stands for. 1: each entry is one report, or one of those that were left."""
-
-
 # ---------------------------------------------------------------------------------------------------------- log lines
 
 
@@ -533,7 +452,6 @@ class Found(PageAnswer):
 
 class ObjectView(PageAnswer):
     kind: str
-    api_version: str
     namespace: str
     name: str
     yaml: str
@@ -547,8 +465,6 @@ class SettingView(PageAnswer):
     """Such as `spec.replicatedJobs[node].template.spec.template.spec.containers[node].env[PET_NNODES]`."""
     value: str
     """As JSON; at most 100 characters."""
-    plugin: str
-    """The plugin that wrote it; empty: it is in the template before plugins run."""
     source: str
     """A plugin, `the TrainJob`, `the runtime`, or the patch of a manager."""
     phase: str

@@ -1,13 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reports of a job as columns, for charts. Pure functions of what was seen."""
+"""The reports of a job as columns, for charts: their form in answers and events, and how they are made. Pure."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from trainwright.controller.dashboard import contract
+import msgspec
+
+from trainwright.controller.dashboard.contract import PageAnswer
 from trainwright.controller.trainer.progress.curve import COUNTERS, Sample
+
+
+class Curve(PageAnswer):
+    """One metric over time."""
+
+    name: str
+    values: list[float | None]
+    """One for each entry of `times`. Null: not reported then, or not finite."""
+    not_finite: list[int]
+    """Indices at which it was NaN or infinite."""
+    lows: list[float | None] = msgspec.field(default_factory=list)
+    """Where an entry stands for several reports: the lowest value of each entry. Empty: each stands for one."""
+    highs: list[float | None] = msgspec.field(default_factory=list)
+    """The same, the highest."""
+
+
+class Mark(PageAnswer):
+    """The begin of a segment: where the training started, or fell back to an earlier step."""
+
+    index: int
+    """Into `times`."""
+    segment: int
+    """Rises by one with each mark; the first is 0."""
+    attempt: int | None
+    """The attempt that begins here; 1 for the first. Null: not known."""
+
+
+class Points(PageAnswer):
+    """Columns of reports: entry i of each list belongs to one report. Event `points`: reports to append.
+
+    A report may be in the series and in an event that is sent at the same time: leave out reports of an event of which
+    the numbers are not above `number` of the series. A page that holds a series appends the rest, and adds curves that
+    are new with nulls in front. `index` of marks and `not_finite` count from the begin of these columns. If `replace`
+    is true, the series begins again, or has an earlier begin: read `/series`.
+    """
+
+    uid: str
+    """Of the job."""
+    number: int
+    """Of the last report. This process counts those that it sees of a job; one that it saw before has no number. Times
+    cannot tell reports apart: they are whole seconds, and clocks are set back."""
+    replace: bool
+    times: list[float] = msgspec.field(default_factory=list)
+    """Seconds since 1970, by the clock of the training; never falling."""
+    steps: list[float | None] = msgspec.field(default_factory=list)
+    percentages: list[int | None] = msgspec.field(default_factory=list)
+    curves: list[Curve] = msgspec.field(default_factory=list)
+    """By name; without steps, epochs and their totals."""
+    marks: list[Mark] = msgspec.field(default_factory=list)
+
+
+class JobSeries(PageAnswer):
+    """Answer of `/series`: the whole run as far as it is known, in at most about a thousand entries.
+
+    A local cluster keeps the run on disk. Elsewhere it is what the dashboard has seen and a manager has recorded, a few
+    hundred reports, thinned evenly.
+    """
+
+    now: str
+    namespace: str
+    name: str
+    points: Points
+    since: str | None
+    """The dashboard itself has seen the reports since then."""
+    recorded: bool
+    """Earlier reports come from the file of a local cluster, or from the ConfigMap `<job>-progress`."""
+    unread: str
+    """Why earlier reports are missing, for the user; empty if nothing is known to be missing."""
+    joined: int = 1
+    """The most reports that one entry stands for. 1: each entry is one report, or one of those that were left."""
 
 
 def attempt_at(starts: Mapping[int, datetime], moment: float) -> int | None:
@@ -45,13 +117,13 @@ class Marker:
         return self.highest, attempt, is_new
 
 
-def points_of(uid: str, seen: Sequence[Sample], marker: Marker, *, number: int = 0) -> contract.Points:
+def points_of(uid: str, seen: Sequence[Sample], marker: Marker, *, number: int = 0) -> Points:
     """The columns of reports that follow those that the marker has taken. `number`: of the last one."""
-    answer = contract.Points(uid=uid, number=number, replace=False)
+    answer = Points(uid=uid, number=number, replace=False)
     for index, one in enumerate(seen):
         time, attempt, is_new = marker.take(one)
         if is_new:
-            answer.marks.append(contract.Mark(index=index, segment=marker.segment, attempt=attempt))
+            answer.marks.append(Mark(index=index, segment=marker.segment, attempt=attempt))
         answer.times.append(time)
         answer.steps.append(one.step)
         answer.percentages.append(one.percentage)
@@ -60,8 +132,8 @@ def points_of(uid: str, seen: Sequence[Sample], marker: Marker, *, number: int =
     return answer
 
 
-def _curve(name: str, seen: Sequence[Sample]) -> contract.Curve:
-    return contract.Curve(
+def _curve(name: str, seen: Sequence[Sample]) -> Curve:
+    return Curve(
         name=name,
         values=[one.values.get(name) for one in seen],
         lows=_edges(name, seen, Sample.low),

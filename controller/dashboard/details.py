@@ -58,8 +58,8 @@ _BEGIN = datetime.min.replace(tzinfo=UTC)
 _CALM = frozenset({CONDITION_COMPLETE, CONDITION_SUSPENDED})
 """Conditions that are no reason to worry."""
 _SHARED = (
-    *("namespace", "name", "uid", "version", "state", "reason", "message", "stalled", "stalled_message", "waiting"),
-    *("waiting_message", "deleting", "percentage", "nodes", "managed_by", "attempt"),
+    *("namespace", "name", "uid", "state", "reason", "message", "stalled", "stalled_message", "waiting"),
+    *("deleting", "percentage", "nodes", "managed_by", "attempt"),
 )
 """The fields of a row that are the same in a view and on the wire."""
 
@@ -288,7 +288,6 @@ def row_of(
         **{name: getattr(view, name) for name in _SHARED},
         remaining=_remaining(view),
         last_report=time_text(view.reported),
-        age_seconds=int(view.age) if view.age is not None else None,
         step=finite(view.metrics.get("current_step")),
         total_steps=finite(view.metrics.get("total_steps")),
         epoch=finite(view.metrics.get("current_epoch")),

@@ -13,7 +13,7 @@ from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.failures.first import FailedRun
 from trainwright.controller.trainer.job.pods import attempt_of
-from trainwright.plugins.contract import Picture, condition_of, holds
+from trainwright.plugins.contract import Picture, condition_of
 from trainwright.plugins.contract.picture import index_of
 
 _STATES: tuple[contract.ContainerState, ...] = ("running", "terminated", "waiting")
@@ -80,7 +80,6 @@ def _pod(pod: Document, *, current: bool) -> contract.Pod:
         phase="Terminating" if deletion_timestamp_of(pod) else str(status.get("phase") or "Unknown"),
         reason=reason,
         message=message,
-        ready=holds(pod, "Ready") is not None,
         node=str(spec.get("nodeName") or ""),
         restarts=sum(one.restarts for one in containers),
         created=dig(pod, "metadata.creationTimestamp"),
@@ -112,11 +111,9 @@ def _container(spec: Mapping[str, Any], status: Mapping[str, Any], *, init: bool
     return contract.ContainerView(
         name=name,
         init=init,
-        image=str(spec.get("image") or ""),
         state=state,
         reason=str(told.get("reason") or ""),
         message=str(told.get("message") or ""),
-        ready=bool(status.get("ready")),
         restarts=int(status.get("restartCount") or 0),
         exit_code=ended.get("exitCode"),
         signal=ended.get("signal"),

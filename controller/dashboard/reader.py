@@ -18,7 +18,7 @@ from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
-from trainwright.controller.dashboard.curves import Marker, points_of
+from trainwright.controller.dashboard.curves import Marker, Points, points_of
 from trainwright.controller.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, Subscriber, WatchedJobs
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound, RequestTimeout
@@ -284,7 +284,7 @@ class _Told:
         if event is not None:
             yield event
 
-    def _points(self) -> contract.Points | None:
+    def _points(self) -> Points | None:
         """The reports since the last call; None: there were none."""
         held, subscriber = self._watched.held(self._key), self._subscriber
         reports, subscriber.reports = subscriber.reports, []
@@ -297,7 +297,7 @@ class _Told:
             points_of(held.uid, held.history.samples(), self._marker)
             # What was there before the stream is in the series, where the page reads it. It may have read too early
             # where the job is seen later, as by a stream that began before the dashboard's first list.
-            return None if is_new else contract.Points(uid=held.uid, number=0, replace=True)
+            return None if is_new else Points(uid=held.uid, number=0, replace=True)
         return points_of(held.uid, reports, self._marker, number=held.number) if reports else None
 
     async def _read(self) -> "_Event":
@@ -318,7 +318,7 @@ class _Told:
 
 def _timeless(job: contract.Job) -> contract.Job:
     """The job without what changes as time passes, which pages count themselves."""
-    row = msgspec.structs.replace(job.row, age_seconds=None, remaining=None)
+    row = msgspec.structs.replace(job.row, remaining=None)
     connection = msgspec.structs.replace(job.connection, last_contact=None)
     return msgspec.structs.replace(job, now="", row=row, connection=connection)
 

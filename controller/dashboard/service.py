@@ -22,7 +22,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.actions import Actions
 from trainwright.controller.dashboard.connection import ServerLink
-from trainwright.controller.dashboard.curves import Marker, points_of
+from trainwright.controller.dashboard.curves import JobSeries, Marker, points_of
 from trainwright.controller.dashboard.details import Details
 from trainwright.controller.dashboard.logbook import Book, Logs, WantedLog
 from trainwright.controller.dashboard.reader import JobReader
@@ -66,12 +66,6 @@ from trainwright.plugins.pipeline import Pipeline
 
 SYNC_SECONDS = 5.0
 """How long a question about one job waits for the first list."""
-READ_SECONDS = 5.0
-"""All JobSets together; what the runtimes decided is left out without them."""
-AGAIN_SECONDS = 60.0
-"""A JobSet that could not be read is asked for again after so long a time."""
-KEPT = 500
-"""JobSets that are remembered: what a job became does not change."""
 VALUE_LENGTH = 100
 
 
@@ -100,7 +94,6 @@ class DashboardService:
         self._link = ServerLink(client, self.watched)
         self._logs = Logs(client)
         self.reader = JobReader(self.watched, Details(client, cluster, plugins, logs=logs), client)
-        self._jobsets = _JobSets(client)
         self.rendered = RenderedObjects(client, pipeline)
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -129,14 +122,14 @@ class DashboardService:
             raise _missing(key)
         return found
 
-    async def series(self, key: Key) -> contract.JobSeries:
+    async def series(self, key: Key) -> JobSeries:
         """The curves of a job. Raises NotFound."""
         await self._listed()
         held = self.watched.held(key)
         if held is None:
             raise _missing(key)
         seen, record, number = await self._seen(key, held)
-        return contract.JobSeries(
+        return JobSeries(
             now=format_time(self.watched.now()),
             namespace=key.namespace,
             name=key.name,
@@ -166,10 +159,9 @@ class DashboardService:
         held = {key: held for key in wanted if key not in missing and (held := self.watched.held(key)) is not None}
         missing |= {key: self._why_missing(key) for key in wanted if key not in held and key not in missing}
         seen = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
-        jobsets = await self._jobsets.of([(key, one.uid) for key, one in held.items()])
         runs = [
-            ComparedRun(job=msgspec.to_builtins(one.job), reports=reports, jobset=jobset)
-            for one, (reports, *_), jobset in zip(held.values(), seen, jobsets, strict=True)
+            ComparedRun(job=msgspec.to_builtins(one.job), reports=reports, jobset=self.watched.jobset(key, one.uid))
+            for (key, one), (reports, *_) in zip(held.items(), seen, strict=True)
         ]
         told = [Missing(namespace=key.namespace, name=key.name, message=why) for key, why in missing.items()]
         return compare(runs, wall_clock(), told)
@@ -179,10 +171,11 @@ class DashboardService:
         return await self._logs.book(await self.job(key), wanted)
 
     async def _listed(self) -> None:
-        """Wait for the first list, but not for long."""
+        """Wait for the first lists, but not for long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_SECONDS):
                 await self.watched.informer.wait_synced()
+                await self.watched.jobsets_listed()
 
     def check(self, key: Key) -> None:
         """Raises NotFound: this dashboard does not show what is in the namespace."""
@@ -216,43 +209,6 @@ def problem_of(error: Exception) -> contract.PageProblem:
 
 def _missing(key: Key) -> NotFound:
     return NotFound(f"there is no TrainJob {key.name} in namespace {key.namespace}")
-
-
-class _JobSets:
-    """What jobs became, as far as the user may read it."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._read: dict[str, tuple[float, Document | None]] = {}
-        """By uid of the job, with the time of the event loop."""
-
-    async def of(self, jobs: Sequence[tuple[Key, str]]) -> list[Document | None]:
-        now = asyncio.get_running_loop().time()
-        wanted = [
-            (key, uid)
-            for key, uid in jobs
-            if (read := self._read.get(uid)) is None or (read[1] is None and now - read[0] > AGAIN_SECONDS)
-        ]
-        for (_, uid), jobset in zip(wanted, await self._ask([key for key, _ in wanted]), strict=True):
-            self._read.pop(uid, None)
-            self._read[uid] = now, jobset
-        known = [self._read[uid][1] for _, uid in jobs]
-        while len(self._read) > KEPT:
-            del self._read[next(iter(self._read))]
-        return known
-
-    async def _ask(self, keys: Sequence[Key]) -> list[Document | None]:
-        try:
-            async with asyncio.timeout(READ_SECONDS):
-                return await asyncio.gather(*map(self._jobset, keys))
-        except TimeoutError:
-            return [None] * len(keys)
-
-    async def _jobset(self, key: Key) -> Document | None:
-        try:
-            return await self._client.get(JobSet.RESOURCE, key.name, key.namespace)
-        except KubernetesError:
-            return None  # the job was not built yet, its JobSet is gone, or the user may not read it
 
 
 class RenderedObjects:
@@ -320,14 +276,13 @@ def _without_own(facts: ClusterFacts, job: TrainJob) -> ClusterFacts:
 
 
 def _setting(one: Setting) -> contract.SettingView:
-    shared = {name: getattr(one, name) for name in ("path", "plugin", "source", "phase", "why")}
+    shared = {name: getattr(one, name) for name in ("path", "source", "phase", "why")}
     return contract.SettingView(**shared, value=value_text(one.value, VALUE_LENGTH))
 
 
 def _object(document: Document) -> contract.ObjectView:
     return contract.ObjectView(
         kind=str(document.get("kind", "")),
-        api_version=str(document.get("apiVersion", "")),
         namespace=namespace_of(document),
         name=name_of(document),
         yaml=dump(shown(document), sort_keys=False),

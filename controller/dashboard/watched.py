@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+import msgspec
+
 from trainwright import __version__
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
+from trainwright.api.objects import AnyObject, Document, Key, controller_of, uid_of
 from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
@@ -41,7 +43,7 @@ class HeldJob:
     since: datetime
     """When this process saw the job first."""
     number: int = 0
-    """Of the last report; see `contract.Points`."""
+    """Of the last report; see `curves.Points`."""
     starts: dict[int, datetime] = field(default_factory=dict)
     """When attempts began, of those of which it is known; 1 is the first."""
     extremes: Mapping[str, Extremes] = field(default_factory=dict)
@@ -169,7 +171,8 @@ class WatchedJobs:
         self._cache = Cache(client, namespace=cluster.namespace)
         self.informer = self._cache.informer(TrainJob)
         self.informer.add_handler(self._take, undecodable=True)
-        self._cache.informer(JobSet).add_handler(self._take_jobset)
+        self._jobsets = self._cache.informer(JobSet)
+        self._jobsets.add_handler(self._take_jobset)
 
     async def run(self) -> None:
         self._kept = await self.reports.all(POINTS)
@@ -214,6 +217,17 @@ class WatchedJobs:
     def row_of(self, held: HeldJob) -> contract.JobRow:
         attempt = self._ended.attempts(held.job) or self._attempts.get(held.uid)
         return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job), attempt=attempt)
+
+    async def jobsets_listed(self) -> None:
+        """Wait for the first list of JobSets, unless the user may not list them."""
+        if self._jobsets.last_error is None:
+            await self._jobsets.wait_synced()
+
+    def jobset(self, key: Key, uid: str) -> Document | None:
+        """What a job became; None: it was not built yet, its JobSet is gone, or the user may not list JobSets."""
+        found = self._jobsets.store.get(key)
+        owner = controller_of(found) if found is not None else None
+        return msgspec.to_builtins(found) if owner is not None and owner.uid == uid else None
 
     def snapshot(self) -> contract.JobList:
         now = self.now()

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.e2e.dashboard.conftest import CHROMIUM, launch
 from tests.e2e.dashboard.stub import Stub, many, sample, sample_job, serving
-from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard import contract, curves
 
 REPORT_SECONDS = 5.0
 TICK_SECONDS = 0.25
@@ -84,10 +84,10 @@ def charted(browser: Browser, seconds: float) -> None:
     """One job with long curves, which reports each second."""
     job = sample_job("running")
     key = f"{job.row.namespace}/{job.row.name}"
-    series: contract.JobSeries = sample("series", contract.JobSeries)
+    series: curves.JobSeries = sample("series", curves.JobSeries)
 
-    def points(first: int, count: int) -> contract.Points:
-        return contract.Points(
+    def points(first: int, count: int) -> curves.Points:
+        return curves.Points(
             uid=job.row.uid,
             number=first + count,
             replace=False,
@@ -95,7 +95,7 @@ def charted(browser: Browser, seconds: float) -> None:
             steps=[float(index) for index in range(first, first + count)],
             percentages=[min(99, index // 25) for index in range(first, first + count)],
             curves=[
-                contract.Curve(name=f"loss_{curve}", values=[1 / (1 + index) for index in range(count)], not_finite=[])
+                curves.Curve(name=f"loss_{curve}", values=[1 / (1 + index) for index in range(count)], not_finite=[])
                 for curve in range(CURVES)
             ],
             marks=[],

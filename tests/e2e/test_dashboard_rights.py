@@ -12,7 +12,7 @@ from tests.dashboards import Browser, dashboard
 from tests.e2e.conftest import NOWHERE, Trainer
 from tests.pages import blocks_of
 from tests.repository import ROOT
-from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.dashboard.service import DashboardService
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.testing.waiting import contains, eventually, eventually_sync
@@ -69,7 +69,7 @@ async def test_the_rights_of_the_page_are_enough(jobs: Trainer) -> None:
             # The rest needs rights that the page does not name, and is not needed to say why.
             unread = {text.removeprefix("no right to ").split()[1] for text in job.explanation.not_read}
             assert unread <= {"nodes"}, job.explanation.not_read
-            series = (await browser.get(path(jobs, name, "series"))).as_(contract.JobSeries)
+            series = (await browser.get(path(jobs, name, "series"))).as_(curves.JobSeries)
             assert series.unread == ""
             objects = (await browser.get(path(jobs, name, "objects"))).as_(contract.ObjectsView)
             assert (objects.problems, [one.kind for one in objects.objects]) == ([], ["JobSet"])
@@ -99,7 +99,7 @@ async def test_each_right_less_costs_its_own_part_alone(jobs: Trainer) -> None:
             assert {one.part for one in job.unread} == {part}, right
             assert all(f" {right}" in one.message for one in job.unread)
             assert (job.row.name, bool(job.pods)) == ("waits", right != "pods")
-            series = (await browser.get(path(jobs, "waits", "series"))).as_(contract.JobSeries)
+            series = (await browser.get(path(jobs, "waits", "series"))).as_(curves.JobSeries)
             said = f"no right to get configmaps in namespace {jobs.namespace}: reports from before"
             assert series.unread.startswith(said) == (right == "configmaps")
 

@@ -16,7 +16,7 @@ import msgspec
 
 from tests.e2e.dashboard.webserver import JoinedWebServer
 from tests.repository import ROOT
-from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.views.comparison import JobComparison
 
 PAGE = ROOT / "controller" / "dashboard" / "page"
@@ -63,7 +63,7 @@ class Stub:
     def __init__(self) -> None:
         self.jobs: contract.JobList = sample("jobs", contract.JobList)
         self.job: dict[str, contract.Job] = {}
-        self.series: dict[str, contract.JobSeries] = {}
+        self.series: dict[str, curves.JobSeries] = {}
         self.comparison: JobComparison = sample("comparison", JobComparison)
         self.compared: list[list[str]] = []
         """The jobs of each question for a comparison."""
@@ -128,7 +128,7 @@ class Stub:
                 assert job is not None
                 return self._subscribe(key, _event("job", job))
             case ["series"]:
-                nothing: contract.JobSeries = sample("series_empty", contract.JobSeries)
+                nothing: curves.JobSeries = sample("series_empty", curves.JobSeries)
                 return self.series.get(key, nothing)
             case ["actions" | "objects" as part]:
                 return self.actions if part == "actions" else self.objects
@@ -268,20 +268,18 @@ def problem(name: str) -> contract.PageProblem:
     return found
 
 
-def job_curves(count: int) -> list[contract.Curve]:
+def job_curves(count: int) -> list[curves.Curve]:
     """Two curves of so many points; one value is not finite."""
     return [
-        contract.Curve(name="loss", values=[2.0 - 0.1 * index for index in range(count)], not_finite=[]),
-        contract.Curve(
-            name="grad_norm", values=[None if index == 2 else 1.0 for index in range(count)], not_finite=[2]
-        ),
+        curves.Curve(name="loss", values=[2.0 - 0.1 * index for index in range(count)], not_finite=[]),
+        curves.Curve(name="grad_norm", values=[None if index == 2 else 1.0 for index in range(count)], not_finite=[2]),
     ]
 
 
 def with_curves(stub: Stub, job: contract.Job) -> str:
     """Ten reports of a job; the sixth begins attempt 2, half way back. Returns its place in the page."""
-    series: contract.JobSeries = sample("series", contract.JobSeries)
-    points = contract.Points(
+    series: curves.JobSeries = sample("series", curves.JobSeries)
+    points = curves.Points(
         uid=job.row.uid,
         number=10,
         replace=False,
@@ -289,22 +287,22 @@ def with_curves(stub: Stub, job: contract.Job) -> str:
         steps=[float(step) for step in (0, 10, 20, 30, 40, 20, 30, 40, 50, 60)],
         percentages=[0, 10, 20, 30, 40, 20, 30, 40, 50, 60],
         curves=job_curves(10),
-        marks=[contract.Mark(index=0, segment=0, attempt=1), contract.Mark(index=5, segment=1, attempt=2)],
+        marks=[curves.Mark(index=0, segment=0, attempt=1), curves.Mark(index=5, segment=1, attempt=2)],
     )
     stub.series[f"{job.row.namespace}/{job.row.name}"] = msgspec.structs.replace(series, points=points)
     return stub.put(job)
 
 
-def more_points(job: contract.Job, number: int = 11, loss: float = 0.5) -> contract.Points:
+def more_points(job: contract.Job, number: int = 11, loss: float = 0.5) -> curves.Points:
     """One report after those of `with_curves`."""
-    curves = [contract.Curve(name="loss", values=[loss], not_finite=[])]
-    return contract.Points(
+    loss_curve = curves.Curve(name="loss", values=[loss], not_finite=[])
+    return curves.Points(
         uid=job.row.uid,
         number=number,
         replace=False,
         times=[1_795_343_600.0],
         steps=[70.0],
         percentages=[70],
-        curves=curves,
+        curves=[loss_curve],
         marks=[],
     )

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import Stub, many, sample
-from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.views.comparison import ComparedMetric
 
 pytestmark = pytest.mark.parity
@@ -25,22 +25,22 @@ ADDRESS = "#/compare?" + "&".join(f"job=team-a%2F{name}" for name in (*JOBS, "de
 
 def with_runs(stub: Stub) -> Stub:
     """The curves of the jobs of the sample; the second one began again at its sixth report."""
-    series: contract.JobSeries = sample("series", contract.JobSeries)
+    series: curves.JobSeries = sample("series", curves.JobSeries)
     for place, name in enumerate(JOBS):
         steps = [0, 10, 20, 30, 40, 20, 30, 40, 50, 60] if place == 1 else list(range(0, 100, 10))
         values = [(place + 2) / (index + 1) for index in range(10)]
-        curves = [contract.Curve(name="loss", values=[*values], not_finite=[])]
+        made = [curves.Curve(name="loss", values=[*values], not_finite=[])]
         if place < 2:
-            curves.append(contract.Curve(name="accuracy", values=[1 - value / 4 for value in values], not_finite=[]))
-        points = contract.Points(
+            made.append(curves.Curve(name="accuracy", values=[1 - value / 4 for value in values], not_finite=[]))
+        points = curves.Points(
             uid=f"uid-{name}",
             number=10,
             replace=False,
             times=[1_795_343_400.0 + 1000 * place + 10 * index for index in range(10)],
             steps=[float(step) for step in steps],
             percentages=[None] * 10,
-            curves=curves,
-            marks=[contract.Mark(index=0, segment=0, attempt=1)],
+            curves=made,
+            marks=[curves.Mark(index=0, segment=0, attempt=1)],
         )
         stub.series[f"team-a/{name}"] = replace(series, points=points)
         stub.job[f"team-a/{name}"] = sample("job_running", contract.Job)

@@ -21,7 +21,7 @@ from tests.e2e.dashboard.stub import (
     sample_job,
     with_curves,
 )
-from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard import contract, curves
 from trainwright.plugins.contract import Override
 
 pytestmark = pytest.mark.parity
@@ -44,9 +44,9 @@ _NOTE_LABELS = """() => {
 def test_nothing_of_the_cluster_becomes_html(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
     evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
     job = sample_job("hostile")
-    series: contract.JobSeries = sample("series", contract.JobSeries)
-    curves = [contract.Curve(name=evil[:64], values=[1.0], not_finite=[]), *job_curves(1)]
-    points = replace(series.points, uid=job.row.uid, times=[1.0], steps=[1.0], percentages=[5], curves=curves, marks=[])
+    series: curves.JobSeries = sample("series", curves.JobSeries)
+    made = [curves.Curve(name=evil[:64], values=[1.0], not_finite=[]), *job_curves(1)]
+    points = replace(series.points, uid=job.row.uid, times=[1.0], steps=[1.0], percentages=[5], curves=made, marks=[])
     stub.series[f"{job.row.namespace}/{job.row.name}"] = replace(series, points=points, unread=evil)
     stub.objects = replace(
         stub.objects,
@@ -129,7 +129,7 @@ def test_reports_within_a_second_are_all_drawn(stub: Stub, window: Window) -> No
         times=[1_795_343_600.0] * 2,
         steps=[70.0, 71.0],
         percentages=[70, 71],
-        curves=[contract.Curve(name="loss", values=[0.5, 0.25], not_finite=[])],
+        curves=[curves.Curve(name="loss", values=[0.5, 0.25], not_finite=[])],
     )
     for points in (more_points(job), both, more_points(job, 13, 0.125)):
         stub.send("points", points, key)
@@ -184,7 +184,7 @@ def test_labels_of_large_values_are_not_cut_off(stub: Stub, window: Window) -> N
     job = sample_job("running")
     place = with_curves(stub, job)
     series = stub.series[f"{job.row.namespace}/{job.row.name}"]
-    tokens = contract.Curve(name="tokens", values=[-5e8 + 1e8 * index for index in range(10)], not_finite=[])
+    tokens = curves.Curve(name="tokens", values=[-5e8 + 1e8 * index for index in range(10)], not_finite=[])
     stub.series[f"{job.row.namespace}/{job.row.name}"] = replace(series, points=replace(series.points, curves=[tokens]))
     page = window.open(stub.url)
     page.evaluate(_NOTE_LABELS)

@@ -8,7 +8,7 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.views.comparison import JobComparison
 from trainwright.plugins.contract import JobState
 
@@ -27,8 +27,8 @@ KINDS: dict[str, type[contract.PageAnswer | JobComparison]] = {
     "lines": contract.Lines,
     "found": contract.Found,
     "job": contract.Job,
-    "series": contract.JobSeries,
-    "points": contract.Points,
+    "series": curves.JobSeries,
+    "points": curves.Points,
     "objects": contract.ObjectsView,
 }
 EVENTS: dict[str, type[contract.PageAnswer]] = {
@@ -38,7 +38,7 @@ EVENTS: dict[str, type[contract.PageAnswer]] = {
     "heartbeat": contract.Heartbeat,
     "bye": contract.Heartbeat,
     "job": contract.Job,
-    "points": contract.Points,
+    "points": curves.Points,
     "gone": contract.JobGone,
 }
 

@@ -61,11 +61,11 @@ def test_all_that_a_report_tells() -> None:
             spec={"trainer": {"numNodes": 4}},
         )
     )
-    assert (found.state, found.percentage, found.age_seconds, found.nodes) == ("Running", 60, 10, 4)
+    assert (found.state, found.percentage, found.nodes) == ("Running", 60, 4)
     assert (found.step, found.total_steps, found.epoch, found.total_epochs) == (7.0, 9.0, 1.5, 3.0)
     assert found.last_report == format_time(NOW - timedelta(seconds=10))
     assert found.runtime == contract.Runtime(kind="ClusterTrainingRuntime", name="torch")
-    assert (found.created, found.finished, found.version) == (CREATED["creationTimestamp"], None, "7")
+    assert (found.created, found.finished) == (CREATED["creationTimestamp"], None)
     assert found.remaining == contract.RemainingView(
         seconds=90,
         late=False,
@@ -78,7 +78,7 @@ def test_all_that_a_report_tells() -> None:
 def test_a_job_of_which_nothing_is_known() -> None:
     found = row(msgspec.convert({"metadata": {"name": "bert", "namespace": "a"}}, TrainJob))
     assert (found.state, found.percentage, found.remaining, found.loss) == ("Pending", None, None, None)
-    assert (found.last_report, found.age_seconds, found.created, found.runtime.name) == (None, None, None, "")
+    assert (found.last_report, found.created, found.runtime.name) == (None, None, "")
 
 
 def test_a_time_to_go_from_the_slope_says_so() -> None:
@@ -117,10 +117,10 @@ def test_conditions_beside_the_state() -> None:
     found = row(job(conditions={"Stalled": "True", "Waiting": "True"}))
     assert (found.state, found.reason, found.message) == ("Waiting", "WaitingReason", "Waiting because")
     assert (found.stalled, found.stalled_message) == ("StalledReason", "Stalled because")
-    assert (found.waiting, found.waiting_message) == ("WaitingReason", "Waiting because")
+    assert found.waiting == "WaitingReason"
     for calm in ({"Stalled": "False", "Waiting": "False"}, {"Stalled": "True", "Waiting": "True", "Failed": "True"}):
         found = row(job(conditions=calm))
-        assert (found.stalled, found.stalled_message, found.waiting, found.waiting_message) == ("", "", "", "")
+        assert (found.stalled, found.stalled_message, found.waiting) == ("", "", "")
 
 
 def test_a_job_that_has_ended_has_its_time_and_none_to_go() -> None:

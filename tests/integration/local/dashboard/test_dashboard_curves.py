@@ -13,7 +13,7 @@ from tests.integration.local.dashboard.world import World
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard import curves
 from trainwright.controller.runtime.client.transport import Request, Stream
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress.curve import Ring, Sample, document_of
@@ -28,8 +28,8 @@ async def test_the_series_holds_what_was_seen(world: World) -> None:
         await site.watched.informer.wait_synced()
         await world.report("bert", progressPercentage=40, metrics={"loss": "2", "current_step": "4"})
 
-        async def series() -> contract.JobSeries:
-            return (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
+        async def series() -> curves.JobSeries:
+            return (await browser.get(world.path("bert", "series"))).as_(curves.JobSeries)
 
         found = await eventually(series, lambda found: len(found.points.times) == 2)
         assert found.points.steps == [5.0, 4.0]
@@ -48,8 +48,8 @@ async def test_a_point_has_the_extremes_that_were_passed_since_the_one_before(wo
             told = {"loss": "1", "current_step": str(step), "loss.max": "9.0 at step 3", **more}
             await world.report("bert", metrics=told)
 
-        async def series() -> contract.JobSeries:
-            return (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
+        async def series() -> curves.JobSeries:
+            return (await browser.get(world.path("bert", "series"))).as_(curves.JobSeries)
 
         found = await eventually(series, lambda found: len(found.points.times) == 3)
         (loss,) = found.points.curves
@@ -66,8 +66,8 @@ async def test_reports_are_told_apart_by_their_numbers(world: World) -> None:
         async with browser.stream(f"{world.path('bert')}/stream") as events:
             await events.next("job")
 
-            async def series() -> contract.Points:
-                return (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries).points
+            async def series() -> curves.Points:
+                return (await browser.get(world.path("bert", "series"))).as_(curves.JobSeries).points
 
             first = (await series()).number
             for step, percentage in ((2, 99), (3, 99), (3, 100)):
@@ -94,7 +94,7 @@ async def test_what_the_manager_recorded_comes_first(world: World) -> None:
             await events.next("job")
             await world.report("bert", progressPercentage=1, metrics={"loss": "NaN", "current_step": "1"})
             await events.next("points")
-            series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
+            series = (await browser.get(world.path("bert", "series"))).as_(curves.JobSeries)
             assert (series.recorded, series.unread) == (True, "")
             assert series.points.steps == [0.0, 1.0, 2.0, 1.0]
             (loss,) = series.points.curves
@@ -104,7 +104,7 @@ async def test_what_the_manager_recorded_comes_first(world: World) -> None:
             await events.until("points", lambda points: points.replace)
         world.transport.forbidden = {"configmaps"}
     async with dashboard(world.transport, world.space) as (browser, _):
-        series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
+        series = (await browser.get(world.path("bert", "series"))).as_(curves.JobSeries)
         assert (series.recorded, len(series.points.times)) == (False, 1)
         assert series.unread.startswith(f"no right to get configmaps in namespace {world.space}: reports from before")
 
@@ -132,7 +132,7 @@ async def test_a_page_that_was_faster_than_the_first_list_begins_again(
         assert not site.watched.informer.synced
         listed.set()
         assert (await events.next("points"))[1].replace
-        series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
+        series = (await browser.get(world.path("bert", "series"))).as_(curves.JobSeries)
         assert series.points.steps == [1.0]
 
 
@@ -142,6 +142,6 @@ async def test_a_damaged_record_is_said(world: World, damage: str) -> None:
     recorded = document_of(msgspec.convert(job, TrainJob), damage)
     await world.client.create(recorded, kind=ConfigMap.RESOURCE)
     async with dashboard(world.transport, world.space) as (browser, _):
-        series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
+        series = (await browser.get(world.path("bert", "series"))).as_(curves.JobSeries)
     assert (series.recorded, series.points.percentages) == (False, [5])
     assert "ConfigMap bert-progress is damaged" in series.unread

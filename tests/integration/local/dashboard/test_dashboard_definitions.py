@@ -11,7 +11,7 @@ from tests.integration.local.dashboard.world import World
 from tests.repository import ROOT, documents
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.local.cluster import api_server, install
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import NotFound
@@ -70,7 +70,7 @@ async def test_a_kubeflow_trainer_that_knows_no_progress(tmp_path: Path) -> None
             assert (job.metrics, job.row.state) == ([], "Running")
             # There is no definition of JobSets either.
             assert job.explanation is not None
-            series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
+            series = (await browser.get(world.path("bert", "series"))).as_(curves.JobSeries)
             assert (series.points.times, series.unread) == ([], "")
 
 

@@ -81,7 +81,7 @@ async def test_what_a_job_becomes_with_provenance(world: World) -> None:
         made = yaml.safe_load(found.objects[0].yaml)
         assert made["metadata"]["name"] == "bert"
         nodes = [one for one in found.settings if one.path.endswith("env[PET_NNODES]")]
-        assert [(one.plugin, one.value) for one in nodes] == [("Torch", '{"name": "PET_NNODES", "value": "2"}')]
+        assert [(one.source, one.value) for one in nodes] == [("Torch", '{"name": "PET_NNODES", "value": "2"}')]
         assert any(one.source == "the TrainJob" for one in found.settings)
         # The same when the job runs, although the manager leaves a JobSet that runs alone.
         await world.add(JobSet.RESOURCE, "bert", bert, spec=made["spec"])
@@ -168,7 +168,7 @@ async def test_why_a_job_does_not_train(world: World) -> None:
         assert typo.explanation is not None
         assert (typo.explanation.outcome, typo.explanation.cause.reason) == ("Stuck", "RuntimeMissing")
         assert "TrainingRuntime none does not exist" in typo.explanation.cause.message
-        assert (typo.row.waiting, typo.row.waiting_message) == ("Because", "TrainingRuntime none does not exist")
+        assert typo.row.waiting == "Because"
         wide = (await browser.get(world.path("wide"))).as_(contract.Job)
         assert wide.explanation is not None
         assert (wide.explanation.outcome, wide.explanation.cause.pods) == ("Waiting", 1)
