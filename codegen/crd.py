@@ -72,12 +72,16 @@ def render(catalog: Catalog, kind: Kind) -> dict[str, Any]:
 
 
 def files(catalog: Catalog) -> dict[str, str]:
-    """The files of config/crd by path: each kind of this project, and the kustomization that lists them."""
-    made: dict[str, str] = {}
+    """The files of config/crd by path: each kind of this project with its versions, and their kustomization."""
+    documents: dict[str, dict[str, Any]] = {}
     for kind in catalog.kinds.values():
         if kind.installed and kind.crd is not None:
             name = f"{kind.definition.package.group}_{kind.plural}.yaml"
-            made[name] = BANNER + dump(render(catalog, kind))
+            document = render(catalog, kind)
+            if name in documents:  # another version of the kind, authored in a folder of its own
+                documents[name]["spec"]["versions"] += document["spec"]["versions"]
+            documents.setdefault(name, document)
+    made = {name: BANNER + dump(document) for name, document in documents.items()}
     listing = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

@@ -49,6 +49,26 @@ def check(catalog: Catalog, problems: Problems) -> None:
             _check_kind(kind.definition, stored=kind.crd is not None, problems=problems)
             _check_document(catalog, kind, problems)
     _review_all(catalog, problems)
+    _check_versions(catalog, problems)
+
+
+def _check_versions(catalog: Catalog, problems: Problems) -> None:
+    """The versions of one kind, each in a file of its own, become one definition."""
+    kinds: dict[tuple[str, str], list[Kind]] = {}
+    for kind in catalog.kinds.values():
+        if kind.crd is not None:
+            kinds.setdefault((kind.definition.package.group, kind.plural), []).append(kind)
+    for versions in kinds.values():
+        specs = [kind.crd["spec"] for kind in versions if kind.crd is not None]
+        first = versions[0].definition
+        for kind, spec in zip(versions[1:], specs[1:], strict=True):
+            for word in ("scope", "names"):
+                if spec[word] != specs[0][word]:
+                    kind.definition.complain(problems, (), f"spec.{word} must be as in {first.file}")
+        stored = [kind for kind, spec in zip(versions, specs, strict=True) if spec["versions"][0]["storage"]]
+        if len(stored) != 1:
+            where = ", ".join(kind.definition.file for kind in stored) or "none"
+            first.complain(problems, (), f"exactly one version must have storage: true; here it is {where}")
 
 
 def _check_definition(catalog: Catalog, definition: Definition, problems: Problems) -> None:

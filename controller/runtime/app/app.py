@@ -14,28 +14,50 @@
 what runs, and whoever needs more than decorators gets that manager with `extends`.
 """
 
+import inspect
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
 
+from trainwright.api.base import Object
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, labels_of
 from trainwright.api.rights import Rule, merged
 from trainwright.controller.runtime.app.context import Context
-from trainwright.controller.runtime.app.declarations import Finalization, Handler, Operator, Reconciled, rules_of
+from trainwright.controller.runtime.app.declarations import (
+    AdmissionHook,
+    Finalization,
+    Handler,
+    Operator,
+    Reconciled,
+    rules_of,
+)
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.controller.controller import Reconciler, Result
 from trainwright.controller.runtime.controller.finalizer import finalizer
 from trainwright.controller.runtime.controller.sources import Mapper, Predicate, all_of, labels_match
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.errors import ConfigurationError, ErrorCause
 from trainwright.controller.runtime.kinds import Described, Kind, resource_of
 from trainwright.controller.runtime.manager.manager import Elector, Manager, ProcessSettings, ServerSettings
 from trainwright.controller.runtime.selectors import parse_label_selector
+from trainwright.controller.runtime.webhook.admission import ALLOWED, AdmissionRequest, AdmissionResponse
+from trainwright.controller.runtime.webhook.conversion import Conversions
 from trainwright.controller.runtime.workqueue.limiters import Limiter
 
+if TYPE_CHECKING:
+    from trainwright.controller.runtime.webhook.webhooks import Certificates
+
 O = TypeVar("O", bound=AnyObject)  # noqa: E741 - the object
+M = TypeVar("M", bound=Object)
+A = TypeVar("A", bound=Object)
+B = TypeVar("B", bound=Object)
 Reconciles = Callable[[O, Context], Awaitable[Result]]
+Warnings: TypeAlias = Iterable[str] | None
+Problems: TypeAlias = AdmissionResponse | Iterable[ErrorCause | str] | None
+Defaults = Callable[[M, AdmissionRequest[M]], Warnings | Awaitable[Warnings]]
+Validates = Callable[[M, AdmissionRequest[M]], Problems | Awaitable[Problems]]
 _Extension = Callable[[Manager], None]
 
 
@@ -54,6 +76,8 @@ class App:
         self._indexes: list[tuple[Kind, str, Callable[[Any], Iterable[str]]]] = []
         self._extensions: list[_Extension] = []
         self._more: list[Rule] = []
+        self._hooks: list[AdmissionHook] = []
+        self._conversions = Conversions()
 
     # ------------------------------------------------------------------ declaring
 
@@ -152,6 +176,49 @@ class App:
 
         return declare
 
+    def defaults(
+        self, kind: type[M], *, labels: Mapping[str, str] | None = None
+    ) -> Callable[[Defaults[M]], Defaults[M]]:
+        """Call the function with each new or changed object and its request, before the object is stored.
+
+        Its changes of the object are what is stored, and what it returns are warnings for the user. It may be a
+        coroutine. `labels`: of the objects that it is called for.
+        """
+
+        def declare(function: Defaults[M]) -> Defaults[M]:
+            self._hooks.append(AdmissionHook(kind=kind, handle=function, mutates=True, labels=dict(labels or {})))
+            return function
+
+        return declare
+
+    def validates(
+        self, kind: type[M], *, labels: Mapping[str, str] | None = None
+    ) -> Callable[[Validates[M]], Validates[M]]:
+        """Call the function with each new or changed object and its request, of which `old` is what is stored.
+
+        It returns all that is wrong: sentences, or `ErrorCause` where a field is to blame; nothing: the object is
+        stored. An `AdmissionResponse` says more, such as warnings. It may be a coroutine.
+        """
+
+        def declare(function: Validates[M]) -> Validates[M]:
+            self._hooks.append(AdmissionHook(kind=kind, handle=function, mutates=False, labels=dict(labels or {})))
+            return function
+
+        return declare
+
+    def converts(self, source: type[A], target: type[B]) -> Callable[[Callable[[A], B]], Callable[[A], B]]:
+        """Convert objects between two versions of a kind with the function; the API server asks for it.
+
+        Several are chained where none leads from one version to another. Labels and annotations may change, all other
+        metadata stays. Raises ConfigurationError for versions of different kinds, and for a second function.
+        """
+
+        def declare(function: Callable[[A], B]) -> Callable[[A], B]:
+            self._conversions.add(source, target, function)
+            return function
+
+        return declare
+
     def extends(self, *rights: Rule) -> Callable[[_Extension], _Extension]:
         """Call the function with each manager that is made, for what has no decorator, and the rights that it needs."""
 
@@ -176,6 +243,16 @@ class App:
             found[0].finalization = finalization
         return list(self._reconciled.values())
 
+    def operator(self) -> Operator:
+        """What an installation needs to know."""
+        return Operator(
+            name=self.name,
+            rules=self.rules(),
+            hooks=tuple(self._hooks),
+            converted=tuple(self._conversions.resources),
+            crds=self.crds,
+        )
+
     def rules(self) -> tuple[Rule, ...]:
         """The rights in the namespaces of its objects, and on objects without one."""
         return merged((*rules_of(self.controllers()), *self._more))
@@ -189,8 +266,20 @@ class App:
         process: ProcessSettings = ProcessSettings(),
         transport: Transport | None = None,
         elector: Elector | None = None,
+        webhooks: "Certificates | None" = None,
+        webhook_address: str = ":9443",
     ) -> Manager:
-        """The manager of one process, with everything that is declared; the arguments are those of `Manager`.
+        """The manager of one process, with everything that is declared; the first arguments are those of `Manager`.
+
+        Args:
+            config: how to reach the API server.
+            namespace: reconcile the objects of this namespace alone.
+            servers: what is served over HTTP.
+            process: how the process lists, stops and manages its memory.
+            transport: sends the requests; None: HTTP.
+            elector: leader election; None: this process always leads.
+            webhooks: the certificates of the declared webhooks; None: they are not served.
+            webhook_address: host:port of their server.
 
         Raises:
             ConfigurationError: the declarations do not fit together.
@@ -209,17 +298,53 @@ class App:
             _add(made, declared)
         for kind, name, function in self._indexes:
             made.cache.add_index(kind, name, function)
+        if webhooks is not None and self.operator().serves:
+            self._serve(made, webhooks, webhook_address)
         for extend in self._extensions:
             extend(made)
         return made
+
+    def _serve(self, manager: Manager, certificates: "Certificates", address: str) -> None:
+        # Certificates need a library that operators without webhooks need not have.
+        from trainwright.controller.runtime.webhook.webhooks import SharedCertificates  # noqa: PLC0415
+
+        operator = self.operator()
+        # The CA bundle of a definition is kept where the certificates are; otherwise whoever installs it sets it.
+        shared = isinstance(certificates, SharedCertificates)
+        configurations = operator.configurations(manager.config.namespace)
+        conversions = operator.conversions(manager.config.namespace) if shared else []
+        hooks = manager.webhooks([*configurations, *conversions], certificates, address=address)
+        for hook in self._hooks:
+            if hook.mutates:
+                hooks.server.mutate(hook.kind, partial(_default, hook.handle))
+            else:
+                hooks.server.validate(hook.kind, partial(_validate, hook.handle))
+        if self._conversions.resources:
+            hooks.server.convert(self._conversions)
 
     def main(self, arguments: Sequence[str] | None = None) -> NoReturn:
         """Run the command of this operator and exit: `run`, `rbac`, `crds`, `render-manifests`."""
         # Only the process that runs it needs the command line.
         from trainwright.controller.runtime.app.command import command  # noqa: PLC0415
 
-        operator = Operator(name=self.name, rules=self.rules(), crds=self.crds)
-        sys.exit(command(operator, self.manager, arguments))
+        sys.exit(command(self.operator(), self.manager, arguments))
+
+
+async def _default(function: Callable[..., Any], request: AdmissionRequest[Any]) -> Iterable[str] | None:
+    found = function(request.new, request)
+    warnings: Iterable[str] | None = await found if inspect.isawaitable(found) else found
+    return warnings
+
+
+async def _validate(function: Callable[..., Any], request: AdmissionRequest[Any]) -> AdmissionResponse:
+    if request.new is None:
+        return ALLOWED
+    found = function(request.new, request)
+    problems: Problems = await found if inspect.isawaitable(found) else found
+    if isinstance(problems, AdmissionResponse):
+        return problems
+    causes = [one if isinstance(one, ErrorCause) else ErrorCause("Invalid", "", one) for one in problems or ()]
+    return AdmissionResponse(errors=tuple(causes))
 
 
 def _add(manager: Manager, declared: Reconciled) -> None:

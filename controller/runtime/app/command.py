@@ -5,7 +5,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from trainwright.api.objects import Document
 from trainwright.controller.runtime.app import manifests
@@ -17,7 +17,9 @@ from trainwright.controller.runtime.manager.logs import configure_logging
 from trainwright.controller.runtime.manager.manager import Elector, Manager, ProcessSettings, ServerSettings
 from trainwright.controller.runtime.manager.process import run
 
-EXIT_FAILED = 1
+if TYPE_CHECKING:
+    from trainwright.controller.runtime.webhook.webhooks import Certificates
+
 EXIT_USAGE = 2
 _CHOICES = {
     "leader_election": ("auto", "on", "off"),
@@ -37,6 +39,8 @@ class MakesManager(Protocol):
         servers: ServerSettings,
         process: ProcessSettings,
         elector: Elector | None,
+        webhooks: "Certificates | None",
+        webhook_address: str,
     ) -> Manager: ...
 
 
@@ -91,6 +95,12 @@ class _Options(argparse.ArgumentParser):
         add("--only-namespace", "", "reconcile the objects of this namespace alone")
         add("--metrics-address", "127.0.0.1:8080", "host:port of /metrics; empty: none")
         add("--probe-address", "127.0.0.1:8081", "host:port of /healthz and /readyz; empty: none")
+        add("--webhook-address", ":9443", "host:port of its webhooks, if it has any")
+        add(
+            "--webhook-url",
+            "",
+            "outside of a cluster: where the API server reaches them; registers defaulting and validation",
+        )
         add("--leader-election", "auto", "one replica works at a time; auto: in a cluster", _CHOICES["leader_election"])
         add("--log-level", "info", "what is logged", _CHOICES["log_level"])
         add("--log-format", "text", "of log lines", _CHOICES["log_format"])
@@ -115,9 +125,18 @@ def _run(operator: Operator, make_manager: MakesManager, options: argparse.Names
             servers=ServerSettings(metrics=options.metrics_address or None, probes=options.probe_address or None),
             process=ProcessSettings(tune_collector=True),
             elector=LeaderElector(config, operator.name, user_agent=operator.name) if elects else None,
+            webhooks=_certificates(operator, config, options.webhook_url) if operator.serves else None,
+            webhook_address=options.webhook_address,
         )
 
     return run(make)
+
+
+def _certificates(operator: Operator, config: ClusterConfig, url: str) -> "Certificates | None":
+    # They need a library that operators without webhooks need not have.
+    from trainwright.controller.runtime.webhook.webhooks import certificates_for  # noqa: PLC0415
+
+    return certificates_for(config, service=operator.name, secret=operator.secret, webhook_url=url)
 
 
 def _check(options: argparse.Namespace, name: str) -> None:

@@ -6,17 +6,51 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from trainwright.api.base import Resource
+from trainwright.api.base import Object, Resource
+from trainwright.api.objects import Document
 from trainwright.api.rights import APPLY, WATCH, Rule, merged
 from trainwright.controller.runtime.controller.controller import Result
 from trainwright.controller.runtime.controller.sources import Mapper, Predicate
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.kinds import Kind, resource_of
+from trainwright.controller.runtime.leaderelection.candidate import LeaseLock
+from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
+from trainwright.controller.runtime.webhook.conversion import CONVERT_PATH
 from trainwright.controller.runtime.workqueue.limiters import Limiter
 
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Result]]
 """A reconciler or a clean-up: takes the object, as the cache has it, and the `Context` of the call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionHook:
+    """A defaulting or validating webhook of one kind."""
+
+    kind: type[Object]
+    handle: Callable[..., Any]
+    mutates: bool
+    labels: Mapping[str, str]
+    """Of the objects that it is called for; empty: all."""
+
+    @property
+    def path(self) -> str:
+        return mutate_path(self.kind) if self.mutates else validate_path(self.kind)
+
+    def configured(self, service: Document) -> Document:
+        """Its entry in a configuration."""
+        resource = self.kind.RESOURCE
+        rule = {"apiGroups": [resource.group], "apiVersions": [resource.version], "resources": [resource.plural]}
+        selector = {"objectSelector": {"matchLabels": dict(self.labels)}} if self.labels else {}
+        return {
+            "name": f"{'default' if self.mutates else 'validate'}.{resource.plural}.{resource.group or 'core'}",
+            "clientConfig": {"service": {**service, "path": self.path}},
+            "rules": [{**rule, "operations": ["CREATE", "UPDATE"]}],
+            **selector,
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +60,66 @@ class Operator:
     name: str
     rules: tuple[Rule, ...]
     """In the namespaces of its objects, and on objects without one."""
-    crds: Path | None
+    hooks: tuple[AdmissionHook, ...] = ()
+    converted: tuple[Resource, ...] = ()
+    """The versions of kinds that its webhook converts."""
+    crds: Path | None = None
     """Folder of the CustomResourceDefinitions of its own kinds."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether it serves webhooks."""
+        return bool(self.hooks or self.converted)
+
+    def configurations(self, namespace: str) -> list[Document]:
+        """The webhook configurations of an installation, which call the Service of this operator."""
+        service = {"name": self.name, "namespace": namespace}
+        found: list[Document] = []
+        for mutates in (True, False):
+            hooks = [hook.configured(service) for hook in self.hooks if hook.mutates is mutates]
+            if hooks:
+                kind = f"{'Mutating' if mutates else 'Validating'}WebhookConfiguration"
+                metadata = {"name": self.name}
+                api_version = "admissionregistration.k8s.io/v1"
+                found.append({"apiVersion": api_version, "kind": kind, "metadata": metadata, "webhooks": hooks})
+        return found
+
+    def conversions(self, namespace: str) -> list[Document]:
+        """What the definitions of converted kinds say of the conversion, in the form of definitions."""
+        client = {"service": {"name": self.name, "namespace": namespace, "path": CONVERT_PATH}}
+        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+        names = dict.fromkeys(f"{one.plural}.{one.group}" for one in self.converted)
+        return [
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": name},
+                "spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}},
+            }
+            for name in names
+        ]
+
+    def own_rules(self) -> tuple[Rule, ...]:
+        """The rights in its own namespace: those of the election, and of the Secret of its certificates."""
+        if not self.serves:
+            return LeaseLock.rules(self.name)
+        # Certificates need a library that operators without webhooks need not have.
+        from trainwright.controller.runtime.certificates.material import CertificateVault  # noqa: PLC0415
+
+        return merged((*LeaseLock.rules(self.name), *CertificateVault.rules(self.secret)))
+
+    def hook_rules(self, namespace: str) -> tuple[Rule, ...]:
+        """The rights on its webhook configurations, of which it keeps the CA bundles."""
+        if not self.serves:
+            return ()
+        from trainwright.controller.runtime.webhook.webhooks import Webhooks  # noqa: PLC0415 - as above
+
+        return Webhooks.rules([*self.configurations(namespace), *self.conversions(namespace)], managed=True)
+
+    @property
+    def secret(self) -> str:
+        """Name of the Secret of its certificates."""
+        return f"{self.name}-webhook-certificates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.api.objects import Document
-from trainwright.api.rights import Rule
+from trainwright.api.rights import Rule, merged
 from trainwright.controller.runtime.app.declarations import Operator
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.leaderelection.candidate import LeaseLock
 
 METRICS_PORT = 8080
 PROBE_PORT = 8081
+WEBHOOK_PORT = 9443
+_NAME_LABEL = "app.kubernetes.io/name"
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -23,11 +24,6 @@ def policy_rules(rules: Iterable[Rule]) -> list[Document]:
         document: Document = {"apiGroups": [rule.group], "resources": [rule.resource], "verbs": list(rule.verbs)}
         found.append({**document, "resourceNames": list(rule.names)} if rule.names else document)
     return found
-
-
-def own_rules(operator: Operator) -> tuple[Rule, ...]:
-    """The rights of a process in its own namespace: the election."""
-    return LeaseLock.rules(operator.name)
 
 
 def rbac(operator: Operator, namespace: str, *, watched: str = "") -> list[Document]:
@@ -41,7 +37,7 @@ def rbac(operator: Operator, namespace: str, *, watched: str = "") -> list[Docum
     Raises:
         ConfigurationError: a right on an object without a namespace, which no Role can grant.
     """
-    rules = operator.rules
+    rules = merged((*operator.rules, *operator.hook_rules(namespace)))
     if watched and (cluster := [rule.resource for rule in rules if not rule.namespaced]):
         raise ConfigurationError(
             f"{operator.name} uses {', '.join(cluster)}, which are in no namespace: leave --only-namespace out"
@@ -49,7 +45,7 @@ def rbac(operator: Operator, namespace: str, *, watched: str = "") -> list[Docum
     account = _named("v1", "ServiceAccount", operator.name, namespace)
     own = f"{operator.name}-leader-election"
     found = [account, *_granted(operator.name, watched, policy_rules(rules), namespace, account=operator.name)]
-    return [*found, *_granted(own, namespace, policy_rules(own_rules(operator)), namespace, account=operator.name)]
+    return [*found, *_granted(own, namespace, policy_rules(operator.own_rules()), namespace, account=operator.name)]
 
 
 def _granted(name: str, where: str, rules: list[Document], namespace: str, *, account: str) -> Iterable[Document]:
@@ -73,7 +69,8 @@ def definitions(operator: Operator) -> list[Document]:
     try:
         for path in sorted(Path(operator.crds).iterdir()):
             if path.suffix in {".yaml", ".yml", ".json"}:
-                found += [one for one in yaml.safe_load_all(path.read_text()) if one]
+                loaded = yaml.safe_load_all(path.read_text())
+                found += [one for one in loaded if one and one.get("kind") == "CustomResourceDefinition"]
     except (OSError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{operator.name}: {error}") from error
     return found
@@ -92,13 +89,32 @@ def installation(
         watched: as in `rbac`.
         command: of the container; empty: that of the image. `run` and its options are its arguments.
     """
-    space = _named("v1", "Namespace", namespace, "")
-    return [
-        space,
-        *definitions(operator),
-        *rbac(operator, namespace, watched=watched),
-        _deployment(operator, image, namespace, replicas, watched, command),
-    ]
+    found = [_named("v1", "Namespace", namespace, ""), *_converted(operator, namespace)]
+    found += rbac(operator, namespace, watched=watched)
+    if operator.serves:
+        found.append(_service(operator.name, namespace))
+    found.append(_deployment(operator, image, namespace, replicas, watched, command))
+    return [*found, *operator.configurations(namespace)]
+
+
+def _converted(operator: Operator, namespace: str) -> list[Document]:
+    """The definitions, with the webhook that converts their versions. Raises ConfigurationError if one is missing."""
+    found = {document["metadata"]["name"]: document for document in definitions(operator)}
+    for conversion in operator.conversions(namespace):
+        name = conversion["metadata"]["name"]
+        if name not in found:
+            raise ConfigurationError(
+                f"{operator.name} converts {name}, whose CustomResourceDefinition is not in"
+                f" {operator.crds or 'a folder: pass crds=… to App'}"
+            )
+        found[name] = {**found[name], "spec": {**found[name]["spec"], **conversion["spec"]}}
+    return list(found.values())
+
+
+def _service(name: str, namespace: str) -> Document:
+    ports = [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}]
+    spec = {"selector": {_NAME_LABEL: name}, "ports": ports}
+    return {**_named("v1", "Service", name, namespace), "spec": spec}
 
 
 def _deployment(
@@ -125,9 +141,11 @@ def _deployment(
             "readOnlyRootFilesystem": True,
         },
     }
+    if operator.serves:
+        container["ports"].append({"name": "webhooks", "containerPort": WEBHOOK_PORT})
     if command:
         container["command"] = list(command)
-    labels = {"app.kubernetes.io/name": operator.name}
+    labels = {_NAME_LABEL: operator.name}
     pod = {
         "serviceAccountName": operator.name,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},

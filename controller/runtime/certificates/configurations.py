@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhook configurations: their targets, paths and addresses, and their CA bundle, which is set only where it differs.
+"""Configurations of webhooks: their targets, paths and addresses, and their CA bundle, set only where it differs.
+
+A CustomResourceDefinition whose versions a webhook converts is one, too.
 
 The bundle is set by server-side apply of nothing but `caBundle`, with the resourceVersion that was read. A replica that
 read an older version gets Conflict and reads again, so an old bundle never replaces a newer one.
@@ -7,12 +9,12 @@ read an older version gets Conflict and reads again, so an old bundle never repl
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from trainwright.api.base import Resource
 from trainwright.api.kubernetes.admissionregistration.v1 import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
@@ -25,21 +27,33 @@ from trainwright.controller.runtime.errors import ConfigurationError, NotFound
 FIELD_MANAGER = "webhook-certificates"
 """Default field manager of CA bundles and of configurations that are registered by URL."""
 
-Configuration: TypeAlias = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
+DEFINITION = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    kind="CustomResourceDefinition",
+    plural="customresourcedefinitions",
+    namespaced=False,
+)
+KINDS = {
+    one.kind: one
+    for one in (MutatingWebhookConfiguration.RESOURCE, ValidatingWebhookConfiguration.RESOURCE, DEFINITION)
+}
+_CONVERSION = "conversion"
+"""Name of the only webhook of a definition."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionTarget:
-    """A webhook configuration by kind and name."""
+    """A configuration by kind and name."""
 
-    kind: type[MutatingWebhookConfiguration] | type[ValidatingWebhookConfiguration]
+    kind: Resource
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind.RESOURCE.kind} {self.name}"
+        return f"{self.kind.kind} {self.name}"
 
 
-async def fetch_configuration(client: Client, target: InjectionTarget) -> Configuration | None:
+async def fetch_configuration(client: Client, target: InjectionTarget) -> Document | None:
     """Read a configuration; None if it does not exist."""
     try:
         return await client.get(target.kind, target.name)
@@ -47,26 +61,40 @@ async def fetch_configuration(client: Client, target: InjectionTarget) -> Config
         return None
 
 
-def bundles(configuration: Configuration) -> Mapping[str, bytes]:
+def bundles(configuration: Document) -> Mapping[str, bytes]:
     """The CA bundle of each webhook; empty if not set."""
-    return {webhook.name: _pem(webhook.client_config.ca_bundle) for webhook in configuration.webhooks or ()}
+    return {name: _pem(client.get("caBundle")) for name, client in _clients(configuration)}
 
 
-async def inject(client: Client, configuration: Configuration, bundle: bytes, *, field_manager: str) -> bool:
+async def inject(client: Client, configuration: Document, bundle: bytes, *, field_manager: str) -> bool:
     """Set the bundle on every webhook; True if that needed a write. Raises Conflict if the object has changed."""
     held = bundles(configuration)
     if all(same_authorities(one, bundle) for one in held.values()):
         return False
-    encoded = base64.b64encode(bundle).decode()
-    resource = type(configuration).RESOURCE
+    encoded = {"clientConfig": {"caBundle": base64.b64encode(bundle).decode()}}
+    kind = KINDS[configuration["kind"]]
     document: Document = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
         "metadata": {"name": name_of(configuration), "resourceVersion": resource_version_of(configuration)},
-        "webhooks": [{"name": name, "clientConfig": {"caBundle": encoded}} for name in held],
     }
-    await client.apply(document, kind=resource, field_manager=field_manager, force=True)
+    if kind == DEFINITION:
+        document["spec"] = {"conversion": {"strategy": "Webhook", "webhook": encoded}}
+    else:
+        document["webhooks"] = [{"name": name, **encoded} for name in held]
+    await client.apply(document, kind=kind, field_manager=field_manager, force=True)
     return True
+
+
+def _clients(configuration: Document) -> Iterator[tuple[str, Document]]:
+    """The name and the `clientConfig` of each webhook."""
+    if configuration["kind"] != DEFINITION.kind:
+        for webhook in configuration.get("webhooks") or ():
+            yield webhook["name"], webhook.get("clientConfig") or {}
+        return
+    conversion = configuration["spec"].get("conversion") or {}
+    if conversion.get("strategy") == "Webhook":
+        yield _CONVERSION, (conversion.get("webhook") or {}).get("clientConfig") or {}
 
 
 def _pem(text: str | None) -> bytes:
@@ -76,14 +104,8 @@ def _pem(text: str | None) -> bytes:
         return b""
 
 
-Kind: TypeAlias = type[MutatingWebhookConfiguration] | type[ValidatingWebhookConfiguration]
-KINDS: dict[str, Kind] = {
-    kind.RESOURCE.kind: kind for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
-}
-
-
 def injection_target_of(document: Document) -> InjectionTarget:
-    """The kind and name of a document. Raises ConfigurationError if it is not a webhook configuration."""
+    """The kind and name of a document. Raises ConfigurationError if it configures no webhooks."""
     kind = KINDS.get(str(document.get("kind")))
     name = (document.get("metadata") or {}).get("name")
     if kind is None or not name:
@@ -93,35 +115,33 @@ def injection_target_of(document: Document) -> InjectionTarget:
 
 def paths_of(documents: Iterable[Document]) -> set[str]:
     """The paths that the API server calls."""
-    return {_path(webhook) for document in documents for webhook in document.get("webhooks") or ()}
+    return {_path(client) for document in documents for _, client in _clients(document)}
 
 
 def webhooks_by_url(document: Document, url: str, bundle: bytes, labels: dict[str, str]) -> Document:
     """A copy that calls `url` (scheme, host and port) and trusts `bundle`."""
     changed = deepcopy(document)
     metadata = changed.setdefault("metadata", {})
-    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
-    for webhook in changed.get("webhooks") or ():
-        webhook["clientConfig"] = {
-            "url": url.rstrip("/") + _path(webhook),
-            "caBundle": base64.b64encode(bundle).decode(),
-        }
+    if labels:
+        metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    for _, client in _clients(changed):
+        place = url.rstrip("/") + _path(client)
+        client.clear()
+        client.update(url=place, caBundle=base64.b64encode(bundle).decode())
     return changed
 
 
-def names_reached(configuration: Configuration) -> Sequence[tuple[str, str]]:
+def names_reached(configuration: Document) -> Sequence[tuple[str, str]]:
     """For each webhook its name, and the host name that the API server expects in the server certificate."""
     found = []
-    for webhook in configuration.webhooks or ():
-        client = webhook.client_config
-        if client.service is not None:
-            found.append((webhook.name, f"{client.service.name}.{client.service.namespace}.svc"))
-        elif client.url:
-            found.append((webhook.name, urlsplit(client.url).hostname or ""))
+    for name, client in _clients(configuration):
+        if service := client.get("service"):
+            found.append((name, f"{service['name']}.{service['namespace']}.svc"))
+        elif url := client.get("url"):
+            found.append((name, urlsplit(url).hostname or ""))
     return found
 
 
-def _path(webhook: Document) -> str:
-    client = webhook.get("clientConfig") or {}
+def _path(client: Document) -> str:
     service = client.get("service") or {}
     return str(service.get("path") or urlsplit(client.get("url") or "").path or "/")

@@ -9,21 +9,28 @@ async def test_web(local_cluster):
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from trainwright.api.base import Resource
 from trainwright.api.rights import Rule
+from trainwright.api.times import wall_clock
 from trainwright.controller.runtime.app.app import App
+from trainwright.controller.runtime.app.declarations import Operator
 from trainwright.controller.runtime.app.manifests import policy_rules
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.client.config import load_config
+from trainwright.controller.runtime.client.config import ClusterConfig, load_config
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport, WebSocket
 from trainwright.controller.runtime.manager.manager import NO_SERVERS, Manager, ProcessSettings
+from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.stored import StoredObjects
 from trainwright.controller.runtime.testing.tools import ControlPlaneError
+from trainwright.controller.runtime.testing.waiting import eventually
 
 _FORBIDDEN = 403
 _REVIEW = Resource(
@@ -35,8 +42,13 @@ _REVIEW = Resource(
 )
 
 
-class HasUsers(Protocol):
+class Cluster(Protocol):
     """A `LocalCluster` with `rbac`, or a `ControlPlane`."""
+
+    @property
+    def stored(self) -> StoredObjects:
+        """The objects, as the administrator sees them."""
+        ...
 
     def add_user(
         self, name: str, *, groups: Sequence[str] = ..., rules: Sequence[Mapping[str, Any]] = ..., namespace: str = ...
@@ -49,9 +61,9 @@ class ForbiddenRequests(AssertionError):  # noqa: N818 - what went wrong, as pyt
     """The operator did what its role does not allow."""
 
 
-@asynccontextmanager
-async def running(app: App, cluster: HasUsers, *, rights: Sequence[Rule] | None = None) -> AsyncIterator[Manager]:
-    """Run the operator for the length of a block; its caches are filled when it begins.
+@contextmanager
+def running(app: App, cluster: Cluster, *, rights: Sequence[Rule] | None = None) -> Iterator[None]:
+    """Run the operator in a thread for the length of a block; its caches are filled when it begins.
 
     Args:
         app: the operator.
@@ -61,32 +73,119 @@ async def running(app: App, cluster: HasUsers, *, rights: Sequence[Rule] | None 
     Raises:
         ForbiddenRequests: at the end of the block, with every request that was refused.
         ControlPlaneError: the cluster allows everything to everybody.
+        Exception: what ended the operator early.
     """
+    operator = app.operator()
     name = f"{app.name}-{secrets.token_hex(3)}"
-    rules = policy_rules(app.rules() if rights is None else rights)
-    config = load_config(await asyncio.to_thread(cluster.add_user, name, rules=rules))
-    transport = _Watched(HTTPTransport(config))
-    manager = app.manager(
-        config, servers=NO_SERVERS, process=ProcessSettings(detect_mutation=True), transport=transport
-    )
-    try:
-        await _check(manager.client)
-    except BaseException:
-        await manager.client.close()
-        raise
-    task = asyncio.create_task(manager.run(), name=name)
-    ready = asyncio.create_task(manager.wait_ready())
-    try:
-        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
-        yield manager
-    finally:
-        ready.cancel()
-        manager.stop()
-        await asyncio.wait({task})
-    task.result()  # raises what ended it early
-    if transport.refused:
-        listed = "\n".join(f"  {one}" for one in dict.fromkeys(transport.refused))
+    config = load_config(cluster.add_user(name, rules=policy_rules(app.rules() if rights is None else rights)))
+    with ExitStack() as stack:
+        hooks = _install(operator, cluster, stack) if operator.serves else {}
+        process = _Process(app, config, hooks)
+        process.start()
+        stack.callback(process.stop)
+        process.started.wait()
+        yield
+    if process.error is not None:
+        raise process.error
+    if process.refused:
+        listed = "\n".join(f"  {one}" for one in dict.fromkeys(process.refused))
         raise ForbiddenRequests(f"app {app.name}: these requests need rights that are not declared:\n{listed}")
+
+
+class _Process(threading.Thread):
+    """The operator, on an event loop of its own, as in a process of its own."""
+
+    def __init__(self, app: App, config: ClusterConfig, hooks: Mapping[str, Any]) -> None:
+        super().__init__(name=app.name, daemon=True)
+        self._app = app
+        self._config = config
+        self._hooks = hooks
+        self.started = threading.Event()
+        """Set once it works, or has ended."""
+        self.error: BaseException | None = None
+        self.refused: list[str] = []
+        self._end: Callable[[], object] = lambda: None
+
+    def run(self) -> None:
+        """Run until `stop`."""
+        try:
+            asyncio.run(self._run())
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._end = lambda: None
+            self.started.set()
+
+    def stop(self) -> None:
+        """Stop it, and wait until it has ended."""
+        self._end()
+        self.join()
+
+    async def _run(self) -> None:
+        loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._end = lambda: loop.call_soon_threadsafe(stopping.set)
+        transport = _Watched(HTTPTransport(self._config), self.refused)
+        manager = self._app.manager(
+            self._config,
+            servers=NO_SERVERS,
+            process=ProcessSettings(detect_mutation=True),
+            transport=transport,
+            **self._hooks,
+        )
+        try:
+            await _check(manager.client)
+        except BaseException:
+            await manager.client.close()
+            raise
+        running = asyncio.create_task(manager.run())
+        started = asyncio.create_task(self._wait_started(manager, stopping))
+        await asyncio.wait({running, started}, return_when=asyncio.FIRST_COMPLETED)
+        started.cancel()
+        manager.stop()
+        await running
+
+    async def _wait_started(self, manager: Manager, stopping: asyncio.Event) -> None:
+        await manager.wait_ready()
+        if address := self._hooks.get("webhook_address"):
+            await eventually(lambda: _listens(address), what="the webhook server listens")
+        self.started.set()
+        await stopping.wait()
+
+
+async def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        _, writer = await asyncio.open_connection(host, int(port))
+    except OSError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True
+
+
+def _install(operator: Operator, cluster: Cluster, stack: ExitStack) -> dict[str, Any]:
+    """Register the webhooks at an address of this process, as the administrator, until the stack is closed.
+
+    Returns the arguments of the manager that serves them.
+    """
+    # Certificates need a library that operators without webhooks need not have.
+    from trainwright.controller.runtime.certificates.authority import certificate_pem, key_pem  # noqa: PLC0415
+    from trainwright.controller.runtime.certificates.configurations import webhooks_by_url  # noqa: PLC0415
+    from trainwright.controller.runtime.certificates.rotation import RotationPolicy, made_for_process  # noqa: PLC0415
+    from trainwright.controller.runtime.webhook.webhooks import CertificateFolder  # noqa: PLC0415
+
+    address = f"127.0.0.1:{free_port()}"
+    material = made_for_process(RotationPolicy(), ["127.0.0.1"], wall_clock())
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="webhooks-")))
+    (folder / "tls.crt").write_bytes(certificate_pem(material.leaf.certificate))
+    (folder / "tls.key").write_bytes(key_pem(material.leaf.key))
+    for document in (*operator.configurations("default"), *operator.conversions("default")):
+        reached = webhooks_by_url(document, f"https://{address}", material.bundle, {})
+        cluster.stored.apply(reached, field_manager="test")
+        if reached["kind"] != "CustomResourceDefinition":
+            name = reached["metadata"]["name"]
+            stack.callback(cluster.stored.delete, reached["kind"].lower(), name, wait=False)
+    return {"webhooks": CertificateFolder(path=folder), "webhook_address": address}
 
 
 async def _check(client: Client) -> None:
@@ -99,9 +198,9 @@ async def _check(client: Client) -> None:
 class _Watched:
     """A transport that notes what is refused for want of a right."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, refused: list[str]) -> None:
         self._transport = transport
-        self.refused: list[str] = []
+        self._refused = refused
 
     async def send(self, request: Request) -> Response:
         response = await self._transport.send(request)
@@ -124,4 +223,4 @@ class _Watched:
 
     def _note(self, request: Request, status: int) -> None:
         if status == _FORBIDDEN:
-            self.refused.append(str(request))
+            self._refused.append(str(request))

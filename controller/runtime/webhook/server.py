@@ -12,6 +12,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ from trainwright.controller.runtime.webhook.admission import (
     mutate_path,
     validate_path,
 )
+from trainwright.controller.runtime.webhook.conversion import CONVERT_PATH, Conversions
 from trainwright.controller.runtime.webhook.review import (
     MalformedReview,
     ReviewRequest,
@@ -106,6 +108,7 @@ class WebhookServer(Listener):
         self._read_seconds = read_seconds
         self._answer_seconds = answer_seconds
         self._handlers: dict[str, AdmissionHandler] = {}
+        self._conversions: Conversions | None = None
         self._draining = False
 
     # ------------------------------------------------------------------ putting together
@@ -117,6 +120,10 @@ class WebhookServer(Listener):
     def validate(self, kind: type[O], validator: Validator[O], *, path: str = "") -> None:
         """Call `validator` for requests to the validating path of the kind. Raises ConfigurationError; see `handle`."""
         self.handle(path or validate_path(kind), Validating(kind, validator))
+
+    def convert(self, conversions: Conversions) -> None:
+        """Answer ConversionReviews at `CONVERT_PATH`. Call it before the server runs."""
+        self._conversions = conversions
 
     def handle(self, path: str, handler: AdmissionHandler) -> None:
         """Answer a path. Raises ConfigurationError if it has a handler, or if the server listens already."""
@@ -130,13 +137,21 @@ class WebhookServer(Listener):
     def handlers(self) -> Mapping[str, AdmissionHandler]:
         return self._handlers
 
+    @property
+    def paths(self) -> set[str]:
+        """All that is answered."""
+        return {*self._handlers, *([CONVERT_PATH] if self._conversions is not None else ())}
+
     # ------------------------------------------------------------------ life
 
     async def run(self) -> None:
         """Listen until cancelled, then finish running requests. Raises ConfigurationError if the address is in use."""
         application = web.Application(client_max_size=BODY_LIMIT)
         for path, handler in self._handlers.items():
-            application.router.add_route("*", path, self._route(path, handler))
+            application.router.add_route("*", path, self._route(path, partial(self._answered, handler=handler)))
+        if self._conversions is not None:
+            converted = partial(self._converted, conversions=self._conversions)
+            application.router.add_route("*", CONVERT_PATH, self._route(CONVERT_PATH, converted))
         runner = web.AppRunner(
             application,
             access_log=None,
@@ -152,7 +167,9 @@ class WebhookServer(Listener):
 
     # ------------------------------------------------------------------ one request
 
-    def _route(self, path: str, handler: AdmissionHandler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def _route(
+        self, path: str, answer: Callable[[web.Request], Awaitable[web.Response]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         requests = {code: self._metrics.requests.labels(path, str(code)) for code in (200, 500)}  # all start at 0
         seconds, in_flight = self._metrics.seconds.labels(path), self._metrics.in_flight.labels(path)
 
@@ -161,7 +178,7 @@ class WebhookServer(Listener):
             in_flight.inc()
             status = 500
             try:
-                response = await self._answered(request, handler)
+                response = await answer(request)
                 status = 200
             finally:
                 in_flight.dec()
@@ -177,12 +194,15 @@ class WebhookServer(Listener):
         try:
             review = read_review(await self._body(request))
         except MalformedReview as error:
-            log.warning("%s: refused a request from %s with %d: %s", request.path, request.remote, error.code, error)
-            refusal = web.Response(body=write_malformed(error), content_type=_JSON)
-            refusal.force_close()  # the start of a next request on this connection is unknown
-            return refusal
+            return _refused(request, error)
         body = await self._decided(request, handler, review)
         return web.Response(body=body, content_type=_JSON)
+
+    async def _converted(self, request: web.Request, conversions: Conversions) -> web.Response:
+        try:
+            return web.Response(body=conversions.answer(await self._body(request)), content_type=_JSON)
+        except MalformedReview as error:
+            return _refused(request, error)
 
     async def _decided(self, request: web.Request, handler: AdmissionHandler, review: ReviewRequest) -> bytes:
         limit = self._time_limit(request)
@@ -228,6 +248,13 @@ class WebhookServer(Listener):
         if not body:
             raise MalformedReview(400, "the body is empty")
         return body
+
+
+def _refused(request: web.Request, error: MalformedReview) -> web.Response:
+    log.warning("%s: refused a request from %s with %d: %s", request.path, request.remote, error.code, error)
+    refusal = web.Response(body=write_malformed(error), content_type=_JSON)
+    refusal.force_close()  # the start of a next request on this connection is unknown
+    return refusal
 
 
 def _unanswered(review: ReviewRequest, code: int, reason: str, message: str) -> bytes:

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 
-from trainwright.api.objects import AnyObject, Document, labels_of, uid_of, wire
+from trainwright.api.objects import Document, labels_of, uid_of
 from trainwright.api.rights import READ, Rule
 from trainwright.api.times import wall_clock
 from trainwright.controller.runtime.certificates.authority import certificate_pem, key_pem
@@ -73,9 +73,7 @@ class WebhookRegistration:
             wanted = webhooks_by_url(document, self._url, bundle, {LABEL: "true"})
             # Noted before it is sent: it can be in force though its answer was lost, or the process was told to stop.
             self._registered.append((wanted, ""))
-            applied = await self._client.apply(
-                wanted, kind=target.kind.RESOURCE, field_manager=self._field_manager, force=True
-            )
+            applied = await self._client.apply(wanted, kind=target.kind, field_manager=self._field_manager, force=True)
             self._registered[-1] = (wanted, uid_of(applied))
             log.info("%s: registered at %s", target, self._url)
 
@@ -100,8 +98,8 @@ class WebhookRegistration:
         return uid_of(found)
 
 
-def _urls(configuration: AnyObject) -> list[str]:
-    return [webhook["clientConfig"].get("url", "") for webhook in wire(configuration).get("webhooks") or ()]
+def _urls(configuration: Document) -> list[str]:
+    return [webhook["clientConfig"].get("url", "") for webhook in configuration.get("webhooks") or ()]
 
 
 UNREGISTER_SECONDS = 5.0
@@ -201,11 +199,11 @@ class Webhooks:
         """Rights on the configurations in a cluster. `managed`: `SharedCertificates` sets their CA bundle."""
         verbs = (*READ, "patch") if managed else ("get",)
         targets = [injection_target_of(document) for document in configurations]
-        return tuple(Rule.on(target.kind.RESOURCE, *verbs, names=[target.name]) for target in targets)
+        return tuple(Rule.on(target.kind, *verbs, names=[target.name]) for target in targets)
 
     async def run(self) -> None:
         """Serve until cancelled. Raises ConfigurationError; with `ByURL` also NotControlled."""
-        if missing := paths_of(self._documents) - self.server.handlers.keys():
+        if missing := paths_of(self._documents) - self.server.paths:
             raise ConfigurationError(
                 f"webhook server: the configurations call {', '.join(sorted(missing))}, which have no handler"
             )

@@ -143,6 +143,6 @@ async def _hosts_of_urls(client: Client) -> list[str]:
     found = []
     for target in map(injection_target_of, webhook_configurations()):
         configuration = await fetch_configuration(client, target)
-        by_url = [w.name for w in (configuration.webhooks if configuration else None) or () if w.client_config.url]
+        by_url = [w["name"] for w in (configuration or {}).get("webhooks") or () if w["clientConfig"].get("url")]
         found += [host for name, host in names_reached(configuration) if name in by_url] if configuration else []
     return list(dict.fromkeys(found))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that are one module, with the rights of their declarations alone."""
 
-import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from trainwright.controller.local.testing.cluster import LocalCluster
 from trainwright.controller.runtime import App, Context, Forbidden, Terminal
 from trainwright.controller.runtime.testing.operators import ForbiddenRequests, running
 from trainwright.controller.runtime.testing.tools import ControlPlaneError
-from trainwright.controller.runtime.testing.waiting import equals, eventually
+from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 
 pytestmark = pytest.mark.local_cluster(rbac=True)
 
@@ -34,7 +34,7 @@ def data_of(cluster: LocalCluster, name: str) -> Any:
     return (cluster.stored.get("configmap", name, "default") or {}).get("data")
 
 
-async def test_children_follow_their_owner_and_come_back(local_cluster: LocalCluster) -> None:
+def test_children_follow_their_owner_and_come_back(local_cluster: LocalCluster) -> None:
     app = App("copies")
 
     @app.reconciles(ConfigMap, labels="copy=yes", owns=[Secret])
@@ -46,15 +46,15 @@ async def test_children_follow_their_owner_and_come_back(local_cluster: LocalClu
         found = local_cluster.stored.get("secret", "copy", "default")
         return found and (found["data"], found["metadata"]["labels"], found["metadata"]["ownerReferences"][0]["name"])
 
-    async with running(app, local_cluster):
+    with running(app, local_cluster):
         local_cluster.apply(config_map("a", {"x": "one"}, labels={"copy": "yes"}), config_map("b", {"x": "two"}))
-        first = await eventually(copied)
+        first = eventually_sync(copied)
         assert first == ({"x": "T05F"}, {"a": "b"}, "a")
         local_cluster.stored.delete("secret", "copy", "default", wait=False)
-        assert await eventually(copied) == first
+        assert eventually_sync(copied) == first
 
 
-async def test_what_is_left_over_is_pruned(local_cluster: LocalCluster) -> None:
+def test_what_is_left_over_is_pruned(local_cluster: LocalCluster) -> None:
     app = App("parts")
 
     @app.reconciles(ConfigMap, labels="parts=yes", owns=[Secret], deletes=[Secret])
@@ -65,14 +65,14 @@ async def test_what_is_left_over_is_pruned(local_cluster: LocalCluster) -> None:
     def names() -> list[str]:
         return sorted(one["metadata"]["name"] for one in local_cluster.stored.list("secret", "default"))
 
-    async with running(app, local_cluster):
+    with running(app, local_cluster):
         local_cluster.apply(config_map("a", {"x": "", "y": ""}, labels={"parts": "yes"}))
-        await eventually(names, equals(["x", "y"]))
+        eventually_sync(names, equals(["x", "y"]))
         local_cluster.apply(config_map("a", {"y": "", "z": ""}, labels={"parts": "yes"}))
-        await eventually(names, equals(["y", "z"]))
+        eventually_sync(names, equals(["y", "z"]))
 
 
-async def test_undeclared_calls_are_refused_with_what_to_declare(local_cluster: LocalCluster) -> None:
+def test_undeclared_calls_are_refused_with_what_to_declare(local_cluster: LocalCluster) -> None:
     app = App("careless")
     said: dict[str, str] = {}
 
@@ -93,9 +93,9 @@ async def test_undeclared_calls_are_refused_with_what_to_declare(local_cluster: 
         except Exception as error:
             said["event"] = str(error)
 
-    async with running(app, local_cluster):
+    with running(app, local_cluster):
         local_cluster.apply(config_map("a", labels={"try": "yes"}))
-        await eventually(lambda: len(said), equals(4))
+        eventually_sync(lambda: len(said), equals(4))
     declared = "which is not declared: pass"
     assert said == {
         "apply": f"careless writes Service, {declared} owns=[Service] or writes=[Service] to reconciles",
@@ -105,9 +105,9 @@ async def test_undeclared_calls_are_refused_with_what_to_declare(local_cluster: 
     }
 
 
-async def test_a_request_without_its_right_fails_the_test(local_cluster: LocalCluster) -> None:
+def test_a_request_without_its_right_fails_the_test(local_cluster: LocalCluster) -> None:
     app = App("direct")
-    tried = asyncio.Event()
+    tried = threading.Event()
 
     @app.reconciles(ConfigMap, labels="try=yes")
     async def direct(config: ConfigMap, ctx: Context) -> None:
@@ -117,28 +117,27 @@ async def test_a_request_without_its_right_fails_the_test(local_cluster: LocalCl
             tried.set()
             raise Terminal("no") from error
 
-    async def run() -> None:
-        async with running(app, local_cluster):
+    def run() -> None:
+        with running(app, local_cluster):
             local_cluster.apply(config_map("a", labels={"try": "yes"}))
-            await asyncio.wait_for(tried.wait(), 60)
+            assert tried.wait(60)
 
     with pytest.raises(ForbiddenRequests, match="GET /api/v1/namespaces/default/secrets/s"):
-        await run()
+        run()
 
 
 @pytest.mark.local_cluster(rbac=False)
-async def test_a_cluster_without_roles_proves_no_rights(local_cluster: LocalCluster) -> None:
+def test_a_cluster_without_roles_proves_no_rights(local_cluster: LocalCluster) -> None:
     app = App("any")
 
     @app.reconciles(ConfigMap)
     async def nothing(config: ConfigMap, ctx: Context) -> None: ...
 
-    with pytest.raises(ControlPlaneError, match="mark the test local_cluster"):
-        async with running(app, local_cluster):
-            pass
+    with pytest.raises(ControlPlaneError, match="mark the test local_cluster"), running(app, local_cluster):
+        pass
 
 
-async def test_an_owner_that_is_being_deleted_is_left_alone(local_cluster: LocalCluster) -> None:
+def test_an_owner_that_is_being_deleted_is_left_alone(local_cluster: LocalCluster) -> None:
     app = App("leaving")
     seen: list[str] = []
 
@@ -146,17 +145,17 @@ async def test_an_owner_that_is_being_deleted_is_left_alone(local_cluster: Local
     async def leaving(config: ConfigMap, ctx: Context) -> None:
         seen.append(config.name)
 
-    async with running(app, local_cluster):
+    with running(app, local_cluster):
         local_cluster.apply(config_map("a", finalizers=["example.com/held"]), config_map("b"))
-        await eventually(lambda: {"a", "b"} <= set(seen))
+        eventually_sync(lambda: {"a", "b"} <= set(seen))
         seen.clear()
         local_cluster.stored.delete("configmap", "a", "default", wait=False)
         local_cluster.apply(config_map("a", {"x": "y"}, finalizers=["example.com/held"]), config_map("b", {"x": "y"}))
-        await eventually(lambda: "b" in seen)
+        eventually_sync(lambda: "b" in seen)
         assert "a" not in seen
 
 
-async def test_changes_of_other_kinds_reach_those_that_they_concern(local_cluster: LocalCluster) -> None:
+def test_changes_of_other_kinds_reach_those_that_they_concern(local_cluster: LocalCluster) -> None:
     app = App("counter")
 
     @app.index(ConfigMap, "of")
@@ -178,10 +177,10 @@ async def test_changes_of_other_kinds_reach_those_that_they_concern(local_cluste
         metadata = {"name": name, "namespace": "default", "labels": {"counts": counts}}
         return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
 
-    async with running(app, local_cluster):
+    with running(app, local_cluster):
         local_cluster.apply(config_map("count"), config_map("x", {"of": "count"}), config_map("y", {"of": "z"}))
         local_cluster.apply(secret("a", "yes"), secret("b", "no"), secret("c", "yes"))
-        await eventually(lambda: data_of(local_cluster, "result"), equals({"secrets": "2", "others": "x"}))
+        eventually_sync(lambda: data_of(local_cluster, "result"), equals({"secrets": "2", "others": "x"}))
 
 
 def test_a_finalizer_needs_a_reconciler() -> None:

@@ -4,11 +4,9 @@
 from datetime import timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from trainwright.api.kubernetes.admissionregistration.v1 import ValidatingWebhookConfiguration
 from trainwright.controller.runtime.certificates.configurations import (
     injection_target_of,
     names_reached,
@@ -141,11 +139,11 @@ def test_configuration_leads_to_the_url_and_the_original_stays() -> None:
     ],
 )
 def test_host_that_the_api_server_expects(client: dict[str, object], host: str) -> None:
-    document = {
-        "metadata": {"name": "v"},
-        "webhooks": [{"name": "w", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"]}],
-    }
-    assert names_reached(msgspec.convert(document, ValidatingWebhookConfiguration)) == [("w", host)]
+    webhooks = {"kind": "ValidatingWebhookConfiguration", "webhooks": [{"name": "w", "clientConfig": client}]}
+    assert names_reached(webhooks) == [("w", host)]
+    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": client}}
+    definition = {"kind": "CustomResourceDefinition", "spec": {"conversion": conversion}}
+    assert names_reached(definition) == [("conversion", host)]
 
 
 @pytest.mark.parametrize(
