@@ -24,8 +24,8 @@ from typing import Any
 from trainwright.api.extras import load
 from trainwright.controller.local.cel.expression import EvaluationError, compiled_over, typed_expression
 from trainwright.controller.local.cel.tree import Node, read
+from trainwright.controller.local.types.model import Type, custom_part
 
-Schema = Mapping[str, Any]
 Convert = Callable[[Any], Any]
 
 RESERVED = frozenset(
@@ -45,33 +45,29 @@ def escaped(name: str) -> str | None:
     return f"__{name}__" if name in RESERVED else re.sub(r"__|[-./]", lambda found: _ESCAPES[found[0]], name)
 
 
-def compile_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
-    """The conversion of values of a schema for a rule; None if they are taken as they are.
+def compile_conversion(kind: Type, *, ordered: bool) -> Convert | None:
+    """The conversion of values of a type for a rule; None if they are taken as they are.
 
     Args:
-        schema: of the value. One that does not fit it, as an update may leave it, is taken as it is.
+        kind: of the value. One that does not fit it, as an update may leave it, is taken as it is.
         ordered: sort sets and map lists, which are equal in any order; for rules that compare with an old value.
     """
-    if schema.get("x-kubernetes-int-or-string"):
-        return None
-    match schema.get("type"):
+    match kind.kind:
         case "number":
             return lambda value: float(value) if type(value) is int else value
-        case "string" if schema.get("format") == "byte":
+        case "string" if kind.format == "byte":
             return lambda value: base64.b64decode(value) if isinstance(value, str) else value
         case "array":
-            return _list_conversion(schema, ordered=ordered)
+            return _list_conversion(kind, ordered=ordered)
         case "object":
-            return _object_conversion(schema, ordered=ordered)
+            return _object_conversion(kind, ordered=ordered)
         case _:
             return None
 
 
-def _list_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
-    inner = compile_conversion(schema.get("items") or {}, ordered=ordered)
-    kind = schema.get("x-kubernetes-list-type")
-    keys = schema.get("x-kubernetes-list-map-keys") or ()
-    if not (ordered and kind in ("set", "map")):
+def _list_conversion(kind: Type, *, ordered: bool) -> Convert | None:
+    inner, keys = compile_conversion(kind.item, ordered=ordered), kind.keys
+    if not ordered or keys is None:
         return inner and _of(list, lambda value: [inner(item) for item in value])
 
     def identity(item: Any) -> str:
@@ -84,15 +80,14 @@ def _list_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
     return _of(list, convert)
 
 
-def _object_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
-    others = schema.get("additionalProperties")
-    if isinstance(others, Mapping):
-        other = compile_conversion(others, ordered=ordered)
+def _object_conversion(kind: Type, *, ordered: bool) -> Convert | None:
+    if kind.values is not None:
+        other = compile_conversion(kind.values, ordered=ordered)
         return other and _of(dict, lambda value: {name: other(inner) for name, inner in value.items()})
-    properties: Mapping[str, Schema] = schema.get("properties", {})
-    inside = {name: part for name, inner in properties.items() if (part := compile_conversion(inner, ordered=ordered))}
-    names = {name: made for name in properties if (made := escaped(name)) is not None and made != name}
-    nullable = [name for name, inner in properties.items() if inner.get("nullable")]
+    parts = kind.declared
+    inside = {name: part for name, inner in parts.items() if (part := compile_conversion(inner, ordered=ordered))}
+    names = {name: made for name in parts if (made := escaped(name)) is not None and made != name}
+    nullable = [name for name, inner in parts.items() if inner.nullable]
     if not inside and not names and not nullable:
         return None
 
@@ -118,37 +113,34 @@ def _of(kind: type, convert: Convert) -> Convert:
     return lambda value: convert(value) if type(value) is kind else value
 
 
-def reading_times(schema: Schema, value: str, rule: str) -> str | None:
+def reading_times(kind: Type, value: str, rule: str) -> str | None:
     """An expression that gives a value with its times read; None if the rule speaks of none.
 
     Args:
-        schema: of the value.
+        kind: of the value.
         value: an expression for the value.
         rule: the rule that the expression is for.
     """
-    return _read(schema, value, frozenset(re.findall(r"\w+", rule)), (f"t{number}" for number in itertools.count()))
+    return _read(kind, value, frozenset(re.findall(r"\w+", rule)), (f"t{number}" for number in itertools.count()))
 
 
-def _read(schema: Schema, value: str, words: frozenset[str], names: Iterator[str]) -> str | None:
-    if schema.get("x-kubernetes-int-or-string"):
-        return None
-    kind, items = schema.get("type"), schema.get("items")
-    if kind == "string" and schema.get("format") in _TIME_READERS:
-        return f"{_TIME_READERS[schema['format']]}({value})"
-    if kind == "array" and isinstance(items, Mapping):
+def _read(kind: Type, value: str, words: frozenset[str], names: Iterator[str]) -> str | None:
+    if kind.kind == "string" and kind.format in _TIME_READERS:
+        return f"{_TIME_READERS[kind.format]}({value})"
+    if kind.kind == "array":
         name = next(names)
-        inner = _read(items, name, words, names)
+        inner = _read(kind.item, name, words, names)
         return inner and f"{value}.map({name}, {_unless_null(name, inner)})"
-    if kind != "object" or isinstance(schema.get("additionalProperties"), Mapping):
+    if kind.kind != "object" or kind.values is not None:
         return None
     parts: list[str] = []
     found = False
-    for field, inner_schema in schema.get("properties", {}).items():
+    for field, part in kind.declared.items():
         key = escaped(field)
         if key is None:
             continue
         name = next(names)
-        inner = _read(inner_schema, name, words, names) if {key, field} & words else None
+        inner = _read(part, name, words, names) if {key, field} & words else None
         found = found or inner is not None
         suffix = f".optMap({name}, {_unless_null(name, inner)})" if inner else ""
         parts += [
@@ -161,21 +153,21 @@ def _unless_null(name: str, expression: str) -> str:
     return f"({name} == null ? dyn(null) : dyn({expression}))"
 
 
-def bound(expression: str, schema: Schema, *, old: bool, optional: bool, to: str) -> str:
+def bound(expression: str, kind: Type, *, old: bool, optional: bool, to: str) -> str:
     """The expression with `self` and `oldSelf` made from what Python gives: `newValue`, `oldValue`, `hasOld`.
 
     Args:
         expression: a rule, or a messageExpression.
-        schema: of the value.
+        kind: of the value.
         old: it names `oldSelf`.
         optional: `oldSelf` is an optional.
         to: what it gives: `bool` or `string`.
     """
     made = f"({expression}\n)"
     if old:
-        value = reading_times(schema, "oldValue", expression) or "oldValue"
+        value = reading_times(kind, "oldValue", expression) or "oldValue"
         made = around("oldSelf", f"hasOld ? optional.of({value}) : optional.none()" if optional else value, made, to)
-    return around("self", reading_times(schema, "newValue", expression) or "newValue", made, to)
+    return around("self", reading_times(kind, "newValue", expression) or "newValue", made, to)
 
 
 def around(name: str, value: str, expression: str, to: str) -> str:
@@ -183,13 +175,10 @@ def around(name: str, value: str, expression: str, to: str) -> str:
     return f"[{value}].all({name}, {expression}\n)" if to == "bool" else f"[{value}].map({name}, {expression}\n)[0]"
 
 
-_TEXT: Schema = {"type": "string"}
-_ROOT: Mapping[str, Schema] = {
-    "apiVersion": _TEXT,
-    "kind": _TEXT,
-    "metadata": {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}},
-}
 _FORMATS = {"byte": "bytes", "date": "timestamp", "date-time": "timestamp", "duration": "duration"}
+_TEXT = {"type": "string"}
+_NAMES = {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}}
+_WHOLE = custom_part({"properties": {"apiVersion": _TEXT, "kind": _TEXT, "metadata": _NAMES}})
 _SCALARS = {"integer": "int", "number": "double", "boolean": "bool"}
 _KNOWN_FILES = ("timestamp", "duration", "struct")
 _ERROR = re.compile(r"^ERROR: ", re.MULTILINE)
@@ -204,18 +193,18 @@ _WORDS = (
 )
 
 
-def misfit(expression: str, schema: Schema, *, wanted: str, root: bool, optional: bool = False) -> str:
+def misfit(expression: str, kind: Type, *, wanted: str, root: bool, optional: bool = False) -> str:
     """What is wrong with an expression over `self` and `oldSelf`; empty if it fits.
 
     Args:
         expression: a rule, or a messageExpression.
-        schema: of the value that it is about, without references.
+        kind: of the value that it is about.
         wanted: the type that it must give: `bool` or `string`.
         root: the value is a whole object.
         optional: `oldSelf` is an optional.
     """
     messages = _Messages(frozenset(re.findall(r"\w+", expression)))
-    given = messages.shape(_identified(schema) if root else schema)
+    given = messages.shape(kind, whole=root)
     if optional:
         # No variable of the checker can be an optional.
         expression = around("oldSelf", "optional.of(oldSelf)", expression, wanted)
@@ -241,14 +230,11 @@ def _misfit(expression: str, wanted: str, given: "_Shape", described: bytes) -> 
     return next(_unreadable(tree.root, tree.types), "")
 
 
-def _identified(schema: Schema) -> Schema:
-    """The schema of a whole object with the fields that each has, unless it types them itself."""
-    own: Schema = schema.get("properties") or {}
-    meta = (own.get("metadata") or {}).get("properties") or {}
-    fields = (own.get("apiVersion"), own.get("kind"), meta.get("name"), meta.get("generateName"))
-    if all(one is not None and one.get("type") == "string" for one in fields):
-        return schema
-    return {**schema, "properties": {**own, **_ROOT}}
+def _identity(parts: Mapping[str, Type]) -> Mapping[str, Type]:
+    """The fields that each object has, unless its schema types them itself."""
+    metadata = parts["metadata"].declared if "metadata" in parts else {}
+    named = (parts.get("apiVersion"), parts.get("kind"), metadata.get("name"), metadata.get("generateName"))
+    return {} if all(one is not None and one.kind == "string" for one in named) else _WHOLE.declared
 
 
 def _in_our_words(text: str) -> str:
@@ -315,33 +301,34 @@ class _Messages:
         self._file.dependency.extend(f"google/protobuf/{name}.proto" for name in _KNOWN_FILES)
         return bytes(self._file.SerializeToString(deterministic=True))
 
-    def shape(self, schema: Schema) -> _Shape | None:
-        """The type of the values of a schema; None for one without a type, which rules do not see."""
-        if schema.get("x-kubernetes-int-or-string"):
-            return _ANY
-        if schema.get("x-kubernetes-embedded-resource"):
-            schema = _identified(schema)
-        kind, items, others = schema.get("type") or "", schema.get("items"), schema.get("additionalProperties")
-        if kind == "array":
-            inner = self.shape(items) if isinstance(items, Mapping) else None
-            return inner and _Shape("list", inner)
-        if kind == "object" and isinstance(others, Mapping):
-            inner = self.shape(others)
-            return inner and _Shape("map", inner)
-        if kind == "object":
-            return _Shape("object", message=self._message(schema.get("properties") or {}))
-        if kind == "string":
-            return _Shape(_FORMATS.get(schema.get("format") or "", "string"))
-        return _Shape(_SCALARS[kind]) if kind in _SCALARS else None
+    def shape(self, kind: Type, *, whole: bool = False) -> _Shape | None:
+        """The type of the values of a type; None for one that rules do not see. `whole`: it is a whole object."""
+        match kind.kind:
+            case "array":
+                inner = self.shape(kind.item) if "items" in kind.schema else None
+                return inner and _Shape("list", inner)
+            case "object" if kind.values is not None:
+                inner = self.shape(kind.values)
+                return inner and _Shape("map", inner)
+            case "object":
+                parts = kind.declared
+                return _Shape(
+                    "object", message=self._message({**parts, **_identity(parts)} if whole or kind.embedded else parts)
+                )
+            case "string":
+                return _Shape(_FORMATS.get(kind.format, "string"))
+            case "":
+                return _ANY if kind.schema.get("x-kubernetes-int-or-string") else None
+        return _Shape(_SCALARS[kind.kind])
 
-    def _message(self, properties: Mapping[str, Schema]) -> str:
+    def _message(self, parts: Mapping[str, Type]) -> str:
         made = self._file.message_type.add(name=f"object{len(self._file.message_type)}")
-        for field, schema in properties.items():
+        for field, kind in parts.items():
             key = escaped(field)
             # Reserved words are understood as they are too.
             names = {key, field} if field in RESERVED else {key}
             for name in sorted(name for name in names if name in self._words):
-                if (shape := self.shape(schema)) is not None:
+                if (shape := self.shape(kind)) is not None:
                     self._field(made, name, shape)
         return str(made.name)
 

@@ -19,9 +19,8 @@ import msgspec
 
 Schema = Mapping[str, Any]
 Scalar = Literal["numeric", "string", "boolean", "untyped"]
-Mark = Literal["embedded", "keyed", "default"]
-"""An object within an object, a list whose items are told apart, a default."""
-_MARKS: tuple[Mark, ...] = ("embedded", "keyed", "default")
+Mark = Literal["embedded", "keyed", "default", "rule"]
+"""An object within an object, a list whose items are told apart, a default, a CEL rule."""
 
 FOLDER = Path(__file__).parent
 SCHEMAS, GO_TYPES, PROTOBUF = (FOLDER / name for name in ("schemas.json", "go_types.json", "protobuf.json"))
@@ -106,6 +105,11 @@ class Type:
         keeps: unknown fields are kept here.
         preserve: the same, or around it: for apply this holds inside, too.
         embedded: it is an object within an object, or a whole custom resource.
+        nullable: null is a value of it.
+        default: of the schema; None where there is none.
+        format: of the schema.
+        rules: CEL rules, as `x-kubernetes-validations` has them.
+        programs: what their engine compiled them to, once it has.
     """
 
     def __init__(
@@ -113,7 +117,12 @@ class Type:
     ) -> None:
         self.name = name
         self.schema = schema
-        self.kind = _kind(schema)
+        self.kind = "" if schema.get("x-kubernetes-int-or-string") else _kind(schema)
+        self.format = str(schema.get("format") or "")
+        self.nullable = bool(schema.get("nullable"))
+        self.default = schema.get("default")
+        self.rules: Sequence[Schema] = schema.get("x-kubernetes-validations") or ()
+        self.programs: Sequence[Any] | None = None
         self.keeps = schema.get("x-kubernetes-preserve-unknown-fields") is True
         self.preserve = preserve or self.keeps
         self.embedded = types.custom and schema.get("x-kubernetes-embedded-resource") is True
@@ -121,12 +130,12 @@ class Type:
         self.sort = _SORTS.get(name) or _SORTS_OF_KINDS.get(self.kind, self.kind)
         if self.sort == "object":
             self.sort = "struct" if "additionalProperties" not in schema else "map"
-        elif self.sort == "string" and schema.get("format") == "byte":
+        elif self.sort == "string" and self.format == "byte":
             self.sort = "bytes"
         free = name == RAW_EXTENSION
         self.is_map = self.kind in ("object", "") and name != QUANTITY
         self.is_list = (self.kind in ("array", "") and name != QUANTITY) or free
-        self.scalar: Scalar | None = "untyped" if free else _scalar(self.kind, str(schema.get("format") or ""))
+        self.scalar: Scalar | None = "untyped" if free else _scalar(self.kind, self.format)
         self.atomic = free or (schema.get("x-kubernetes-map-type") == "atomic" if atomic is None else atomic)
         self.keys = _list_keys(schema)
 
@@ -210,17 +219,32 @@ class Type:
         return tuple((name, field.default) for name, field in self.fields.items() if field.default is not None)
 
     @cached_property
+    def declared(self) -> Mapping[str, "Type"]:
+        """The types of the fields as the schema has them: it may restrict the metadata of an object that it embeds."""
+        if not self.embedded:
+            return self.parts
+        given = self.schema.get("properties") or {}
+        return {
+            name: self._types.inner(f"{self.name}.{name}", given[name], preserve=False) if name in OF_OBJECTS else part
+            for name, part in self.parts.items()
+            if name not in OF_OBJECTS or name in given
+        }
+
+    @cached_property
     def marks(self) -> frozenset[Mark]:
         """What there may be in a value of a custom type, itself included, so that walks pass by what has nothing."""
-        own = {
+        own: dict[Mark, bool] = {
             "embedded": self.embedded,
             "keyed": self.keys is not None,
-            "default": self.schema.get("default") is not None,
+            "default": self.default is not None,
+            "rule": bool(self.rules),
         }
         parts = [part for name, part in self.parts.items() if not (self.embedded and name in OF_OBJECTS)]
         inner = [*parts, self.values, self.item if "items" in self.schema else None]
         found = frozenset[Mark]().union(*(one.marks for one in inner if one is not None))
-        return found | {mark for mark in _MARKS if own[mark]}
+        if self.embedded and any("rule" in part.marks for part in self.declared.values()):
+            found |= {"rule"}
+        return found | {mark for mark, is_there in own.items() if is_there}
 
     @cached_property
     def is_go_struct(self) -> bool:

@@ -22,6 +22,7 @@ from trainwright.controller.local.types.errors import (
     error,
 )
 from trainwright.controller.local.types.formats import check_of
+from trainwright.controller.local.types.model import Type, custom_part
 from trainwright.controller.local.types.patterns import PatternError, compiled
 from trainwright.controller.local.values import Step, equal, join, json_text, path_text, quoted, shown
 
@@ -101,32 +102,32 @@ def run(checks: Checks, value: Any) -> list[SchemaProblem]:
     return found
 
 
-Compile = Callable[[Schema], Checks]
+Compile = Callable[[Type], Checks]
 
 
-def compile_checks(schema: Schema, *, strict: bool = True) -> Checks:
-    """The checks of a schema, in the server's order.
+def compile_checks(kind: Type, *, strict: bool = True) -> Checks:
+    """The checks of a type, in the server's order.
 
     Args:
-        schema: a schema of a CRD, without references.
+        kind: of a custom resource, or of a part of one.
         strict: an int-or-string is an integer or a string. Defaults of a schema are checked without this.
     """
-    is_either = strict and bool(schema.get("x-kubernetes-int-or-string"))
-    kind = "" if is_either else schema.get("type") or ""
-    types = ("integer", "string") if is_either else (kind,) if kind else ()
-    form = known_format(schema, kind)
+    schema = kind.schema
+    is_either = strict and schema.get("x-kubernetes-int-or-string")
+    types = ("integer", "string") if is_either else (kind.kind,) if kind.kind else ()
+    form = known_format(kind.format, kind.kind)
     checks: dict[type, list[Check]] = {each: [] for each in TYPES}
     for each in TYPES:
-        if not _fits_type(each, types, form, nullable=bool(schema.get("nullable"))):
+        if not _fits_type(each, types, form, nullable=kind.nullable):
             _add(checks, [each], _type_check(each, types, form))
     inner: Compile = lambda one: compile_checks(one, strict=strict)  # noqa: E731
     _add(checks, [each for each in TYPES if each is not type(None)], *_alternative_checks(schema, inner))
     _add(checks, [str], *_string_checks(schema, form))
-    _add(checks, [int, float], *_number_checks(schema, kind, form))
-    _add(checks, [list], *_list_checks(schema, inner))
+    _add(checks, [int, float], *_number_checks(schema, kind.kind, form))
+    _add(checks, [list], *_list_checks(kind, inner))
     if schema.get("enum"):
         _add(checks, TYPES, _enum_check(schema["enum"]))
-    _add(checks, [dict], *_object_checks(schema, inner))
+    _add(checks, [dict], *_object_checks(kind, inner))
     return {each: tuple(found) for each, found in checks.items()}
 
 
@@ -154,9 +155,8 @@ def _refuse(accepts: Accepts, text: str, reason: str = INVALID, size: Callable[[
     return check
 
 
-def known_format(schema: Schema, kind: str) -> str:
+def known_format(form: str, kind: str) -> str:
     """The format, if the server knows it for this type."""
-    form = schema.get("format") or ""
     if kind in ("", "string"):
         return form if check_of(form) is not None else ""
     known = {"integer": ("int32", "int64"), "number": ("float", "double")}.get(kind, ())
@@ -189,9 +189,9 @@ def _alternative_checks(schema: Schema, compile_inner: Compile) -> list[Check]:
     made: list[Check] = []
     for word, check in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of)):
         if schema.get(word):
-            made.append(check([compile_inner(inner) for inner in schema[word]]))
+            made.append(check([compile_inner(custom_part(inner)) for inner in schema[word]]))
     if schema.get("not") is not None:
-        checks = compile_inner(schema["not"])
+        checks = compile_inner(custom_part(schema["not"]))
         made.append(lambda value: None if run(checks, value) else [_unplaced("must not validate the schema (not)")])
     return made
 
@@ -335,11 +335,11 @@ def _is_member(value: Any, member: Any) -> bool:
     return equal(value, member)
 
 
-def _list_checks(schema: Schema, compile_inner: Compile) -> list[Check]:
+def _list_checks(kind: Type, compile_inner: Compile) -> list[Check]:
     made: list[Check] = []
-    items = schema.get("items")
-    if isinstance(items, Mapping):
-        made.append(_items_check(lambda: compile_inner(items)))
+    schema = kind.schema
+    if isinstance(schema.get("items"), Mapping):
+        made.append(_items_check(lambda: compile_inner(kind.item)))
     made += _size_checks(schema.get("minItems"), schema.get("maxItems"), "items")
     if schema.get("uniqueItems"):
         made.append(_refuse(_is_unique, "shouldn't contain duplicates"))
@@ -387,39 +387,40 @@ def _items_check(compile_items: Callable[[], Checks]) -> Check:
     return check
 
 
-def _object_checks(schema: Schema, compile_inner: Compile) -> list[Check]:
+def _object_checks(kind: Type, compile_inner: Compile) -> list[Check]:
+    schema = kind.schema
     made = _size_checks(schema.get("minProperties"), schema.get("maxProperties"), "properties")
-    declared: Mapping[str, Schema] = schema.get("properties", {})
-    others = schema.get("additionalProperties")
-    if others is False:
+    declared = schema.get("properties") or {}
+    if schema.get("additionalProperties") is False:
         made.append(
             lambda value: [SchemaProblem("is a forbidden property", key) for key in value if key not in declared]
         )
-    compiled_others = compile_inner(others) if isinstance(others, Mapping) else None
-    if declared or compiled_others is not None:
-        made.append(_fields_check(declared, compile_inner, compiled_others))
+    if declared or kind.values is not None:
+        made.append(_fields_check(kind, compile_inner))
     if schema.get("required"):
         made.append(_required_check(tuple(schema["required"])))
     return made
 
 
-def _fields_check(
-    declared: Mapping[str, Schema], compile_field: Callable[[Schema], Checks], others: Checks | None
-) -> Check:
+def _fields_check(kind: Type, compile_field: Compile) -> Check:
     # A field is compiled when it is first seen: a pod template declares more than a thousand, and has some ten.
     seen: dict[str, Checks] = {}
+    of_others: list[Checks] = []
+
+    def find(name: str) -> Checks | None:
+        if name in kind.declared:
+            seen[name] = compile_field(kind.declared[name])
+            return seen[name]
+        if kind.values is not None and not of_others:
+            of_others.append(compile_field(kind.values))
+        return of_others[0] if of_others else None
 
     def check(value: dict[str, Any]) -> list[SchemaProblem] | None:
         found: list[SchemaProblem] | None = None
         for name, inner in value.items():
-            checks = seen.get(name)
+            checks = seen.get(name) or find(name)
             if checks is None:
-                if name in declared:
-                    checks = seen[name] = compile_field(declared[name])
-                elif others is None:
-                    continue
-                else:
-                    checks = others
+                continue
             for each in checks[type(inner)]:
                 problems = each(inner)
                 if problems:

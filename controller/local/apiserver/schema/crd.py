@@ -14,7 +14,7 @@ from typing import Any
 from trainwright.api import names
 from trainwright.controller.local.apiserver.schema.checks import SchemaProblem, compile_checks, problems_of
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata, validate_metadata
-from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, Correlation, compile_rules, is_excused
+from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, Correlation, is_excused, rule_errors
 from trainwright.controller.local.types.errors import (
     BLOCKING,
     DocumentError,
@@ -23,7 +23,7 @@ from trainwright.controller.local.types.errors import (
     required,
 )
 from trainwright.controller.local.types.go_json import DocumentDecodeError
-from trainwright.controller.local.types.model import OF_OBJECTS, Mark, Type, custom_type
+from trainwright.controller.local.types.model import ATOMIC, OF_OBJECTS, Mark, Type, custom_type
 from trainwright.controller.local.values import SCALARS, Step, copied, json_text, path_text
 
 Document = dict[str, Any]
@@ -45,15 +45,14 @@ class Schema:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.schema = schema
         self.type = custom_type(schema)
-        self._rules = compile_rules(schema)
 
     @cached_property
     def _checks(self) -> Any:
-        return compile_checks(self.schema)
+        return compile_checks(self.type)
 
     @cached_property
     def _status_checks(self) -> Any:
-        return compile_checks(self.schema.get("properties", {}).get("status", {}))
+        return compile_checks(self.type.declared.get("status", ATOMIC))
 
     def decode(self, document: Document) -> list[str]:
         """What the server does to the body of a request: metadata, `prune` and `default`, in place.
@@ -104,7 +103,7 @@ class Schema:
             known: errors of its metadata; they come first, and after some of them no rule is evaluated.
             excused: gets the errors of rules that are forgiven, because the value has not changed.
         """
-        root = Correlation(self.schema, new, old) if old is not None else None
+        root = Correlation(self.type, new, old) if old is not None else None
         found = [*known, *(one.located() for one in _unexcused(problems_of(self._checks, new), root))]
         found += embedded_errors(self.type, new)
         found += self._list_errors(new, old)
@@ -120,7 +119,7 @@ class Schema:
     ) -> list[DocumentError]:
         """The errors of a write to the endpoint `status`; both are whole objects."""
         found = list(known)
-        root = Correlation(self.schema, new, old)
+        root = Correlation(self.type, new, old)
         if "status" in new:
             problems = _unexcused(problems_of(self._status_checks, new["status"]), root.at("status"))
             found += [problem.located("status") for problem in problems]
@@ -140,11 +139,11 @@ class Schema:
         root: Correlation | None,
         excused: list[DocumentError] | None,
     ) -> list[DocumentError]:
-        if self._rules is None:
+        if "rule" not in self.type.marks:
             return []
         if any(one.reason in BLOCKING for one in found):
             return [UNCHECKED]
-        return self._rules.errors(new, old, "", root, None, excused)
+        return rule_errors(self.type, new, old, root=root, excused=excused)
 
 
 def _unexcused(problems: list[SchemaProblem], root: Correlation | None) -> list[SchemaProblem]:
@@ -197,7 +196,7 @@ def prune(kind: Type, value: Any, *, keeps: bool = False) -> list[Way]:
         elif is_deep:
             if dropped := prune(part, inner):
                 found += _behind(name, dropped)
-        elif not part.schema.get("nullable") and part.schema.get("default") is None:
+        elif not part.nullable and part.default is None:
             gone.append(name)
     for name in gone:
         del value[name]
@@ -255,8 +254,8 @@ def fill_defaults(kind: Type, value: Any) -> None:
 
 
 def _fill(around: Any, step: Any, value: Any, kind: Type) -> None:
-    if value is None and not kind.schema.get("nullable") and (default := kind.schema.get("default")) is not None:
-        around[step] = value = copied(default)
+    if value is None and not kind.nullable and kind.default is not None:
+        around[step] = value = copied(kind.default)
     if type(value) is dict or type(value) is list:
         fill_defaults(kind, value)
 

@@ -25,6 +25,7 @@ from trainwright.controller.local.types.errors import (
     required,
     too_many,
 )
+from trainwright.controller.local.types.model import custom_part
 from trainwright.controller.local.values import quoted
 
 Document = dict[str, Any]
@@ -318,19 +319,20 @@ def _scale(scale: Document | None, path: str) -> Errors:
 
 def _selectable(fields: Any, schema: Schema, path: str) -> Errors:
     seen: set[str] = set()
+    kind = custom_part(schema)
     for index, field in enumerate(fields):
         at, way = f"{path}[{index}].jsonPath", field.get("jsonPath", "")
         if not way:
             yield required(at)
             continue
         try:
-            resolved, found = resolve(way, schema, arrays=False)
+            resolved, found = resolve(way, kind, arrays=False)
         except FieldPathError as error:
             yield invalid(at, way, f"is an invalid path: {error}")
             continue
         if resolved.partition(".")[0] == "metadata":
             yield invalid(at, way, "must not point to fields in metadata")
-        if found.get("type") not in ("string", "boolean", "integer"):
+        if found.kind not in ("string", "boolean", "integer"):
             yield invalid(at, way, "must point to a field of type string, boolean or integer")
         if resolved in seen:
             yield duplicate(at, way)

@@ -9,12 +9,12 @@ https://kubernetes.io/docs/reference/using-api/cel/.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from trainwright.controller.local.cel.expression import EvaluationError, Expression, compiled_with_text
-from trainwright.controller.local.cel.schemas import bound, compile_conversion
+from trainwright.controller.local.cel.schemas import Convert, bound, compile_conversion
 from trainwright.controller.local.types.errors import (
     DUPLICATE,
     FORBIDDEN,
@@ -26,91 +26,59 @@ from trainwright.controller.local.types.errors import (
     error,
     invalid,
 )
+from trainwright.controller.local.types.model import Type
 from trainwright.controller.local.values import Step, equal, join
 
-Schema = Mapping[str, Any]
-
-_TOKENS = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
-_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
+_FIELD = re.compile(r"\.([^.\[\]]+)|\['((?:[^'\\]|\\['\\])*)'\]", re.DOTALL)
 
 
 class FieldPathError(ValueError):
-    """Not a path into the schema; the text is that of the server."""
+    """Not a path into the schema."""
 
 
-def resolve(path: str, schema: Schema, *, arrays: bool = True) -> tuple[str, Schema]:
-    """Find a path in a schema.
+def resolve(path: str, kind: Type, *, arrays: bool = True) -> tuple[str, Type]:
+    """Find a path in a type.
 
     Args:
         path: with a dot or bracket before each name.
-        schema: where it starts.
+        kind: where it starts.
         arrays: names may be in brackets.
 
     Returns:
-        The path as the server writes it, and the schema at its end.
+        The path as the server writes it, and the type at its end.
 
     Raises:
         FieldPathError: the path leads nowhere.
     """
-    made = ""
-    tokens = _TOKENS.findall(path)
-    steps = iter(tokens)
-    for token in steps:
-        if token == "[":  # noqa: S105  a bracket
-            if not arrays:
-                raise FieldPathError("array notation is not allowed")
-            name = _quoted(_next(steps))
-            found, named = _step(schema, name)
-            closing = _next(steps)
-            if closing != "]":
-                raise FieldPathError(f"expected ] but got {closing}")
-        elif token == ".":  # noqa: S105  a dot
-            name = _next(steps)
-            found, named = _step(schema, name)
-        else:
-            raise FieldPathError(f"expected [ or . but got: {token}")
+    made, at = "", 0
+    while at < len(path):
+        found = _FIELD.match(path, at)
+        if found is None or (found[2] is not None and not arrays):
+            raise FieldPathError("it is not made of names, such as .spec.replicas")
+        name = found[1] or re.sub(r"\\(.)", r"\1", found[2])
+        kind, named = _step(kind, name)
         made += f".{name}" if named else f"[{name}]"
-        schema = found
-    return made.removeprefix("."), schema
+        at = found.end()
+    return made.removeprefix("."), kind
 
 
-def _next(steps: Iterator[str]) -> str:
-    token = next(steps, None)
-    if token is None:
-        raise FieldPathError("unexpected end of JSON path")
-    return token
-
-
-def _quoted(token: str) -> str:
-    if len(token) < 2 or not (token[0] == token[-1] == "'"):
-        raise FieldPathError(f"expected single quoted string but got {token}")
-
-    def character(found: re.Match[str]) -> str:
-        if found[1] not in _ESCAPES:
-            raise FieldPathError(f"invalid string literal: invalid escape char {found[0]}")
-        return _ESCAPES[found[1]]
-
-    return re.sub(r"\\(.)", character, token[1:-1], flags=re.DOTALL)
-
-
-def _step(schema: Schema, name: str) -> tuple[Schema, bool]:
-    """The schema of a field, and whether it is a declared one."""
-    properties, others = schema.get("properties"), schema.get("additionalProperties")
-    if properties:
-        if name in properties:
-            return properties[name], True
-    elif isinstance(others, Mapping):
-        return others, False
+def _step(kind: Type, name: str) -> tuple[Type, bool]:
+    """The type of a field, and whether it is a declared one."""
+    if kind.schema.get("properties"):
+        if name in kind.declared:
+            return kind.declared[name], True
+    elif kind.values is not None:
+        return kind.values, False
     raise FieldPathError("does not refer to a valid field")
 
 
 class Correlation:
-    """A value, the old value at the same place and their schema."""
+    """A value, the old value at the same place and their type."""
 
-    __slots__ = ("_equal", "_known", "_old_items", "new", "old", "schema")
+    __slots__ = ("_equal", "_known", "_old_items", "kind", "new", "old")
 
-    def __init__(self, schema: Schema, new: Any, old: Any) -> None:
-        self.schema = schema
+    def __init__(self, kind: Type, new: Any, old: Any) -> None:
+        self.kind = kind
         self.new = new
         self.old = old
         self._known: dict[Step, Correlation | None] = {}
@@ -128,19 +96,16 @@ class Correlation:
             return None
         if name not in self.new or name not in self.old:
             return None
-        schema = self.schema.get("properties", {}).get(name)
-        if schema is None:
-            schema = self.schema.get("additionalProperties")
-        return Correlation(schema, self.new[name], self.old[name]) if isinstance(schema, Mapping) else None
+        part = self.kind.declared.get(name, self.kind.values)
+        return None if part is None else Correlation(part, self.new[name], self.old[name])
 
     def _index(self, index: int) -> "Correlation | None":
         if type(self.new) is not list or type(self.old) is not list:
             return None
-        items = self.schema.get("items")
         if self._old_items is None:
-            self._old_items = items_by_key(self.schema, self.old)
-        old = self._old_items.get(key_of(self.schema, self.new[index]))
-        return Correlation(items, self.new[index], old) if isinstance(items, Mapping) and old is not None else None
+            self._old_items = items_by_key(self.kind, self.old)
+        old = self._old_items.get(key_of(self.kind, self.new[index]))
+        return None if old is None else Correlation(self.kind.item, self.new[index], old)
 
     @property
     def unchanged(self) -> bool:
@@ -158,7 +123,7 @@ class Correlation:
         if type(new) is list and type(old) is list:
             if len(new) != len(old):
                 return False
-            if self.schema.get("x-kubernetes-list-type") != "map":
+            if not self.kind.keys:
                 return equal(new, old)
             return self._all_unchanged(range(len(new)))
         return equal(new, old)
@@ -171,12 +136,10 @@ class Correlation:
         return True
 
 
-def key_of(schema: Schema, item: Any) -> tuple[Any, ...] | None:
+def key_of(kind: Type, item: Any) -> tuple[Any, ...] | None:
     """What tells an item of a map list apart; None if a key is missing or no scalar."""
-    if schema.get("x-kubernetes-list-type") != "map" or type(item) is not dict:
-        return None
     found: list[Any] = []
-    for name in schema.get("x-kubernetes-list-map-keys", ()):
+    for name in kind.keys or () if type(item) is dict else ():
         value = item.get(name)
         if type(value) not in (str, int, float, bool):
             return None
@@ -184,11 +147,11 @@ def key_of(schema: Schema, item: Any) -> tuple[Any, ...] | None:
     return tuple(found) or None
 
 
-def items_by_key(schema: Schema, items: Any) -> dict[Any, Any]:
+def items_by_key(kind: Type, items: Any) -> dict[Any, Any]:
     """The items of a map list by their keys; the first of equal ones. Empty for other lists."""
     found: dict[Any, Any] = {}
     for item in items if type(items) is list else ():
-        key = key_of(schema, item)
+        key = key_of(kind, item)
         if key is not None:
             found.setdefault(key, item)
     return found
@@ -233,9 +196,9 @@ def uses_old(rule: str) -> bool:
 class SchemaRule:
     """One rule of a schema."""
 
-    def __init__(self, words: Schema, schema: Schema) -> None:
+    def __init__(self, words: Mapping[str, Any], kind: Type) -> None:
         self.text: str = words["rule"]
-        self._schema = schema
+        self._kind = kind
         self._reason = words.get("reason", INVALID)
         self._message = (words.get("message") or "").strip()
         self._message_text: str = words.get("messageExpression") or ""
@@ -244,15 +207,23 @@ class SchemaRule:
         self._path = ""
         if words.get("fieldPath"):
             try:
-                self._path = resolve(words["fieldPath"], schema)[0]
+                self._path = resolve(words["fieldPath"], kind)[0]
             except FieldPathError:
                 self._path = ""  # a definition with such a path is refused; of a stored one it is ignored
+
+    @cached_property
+    def _conversion(self) -> Convert | None:
+        return compile_conversion(self._kind, ordered=self.uses_old)
+
+    def converted(self, value: Any) -> Any:
+        """A value as the rule sees it."""
+        return value if self._conversion is None or value is None else self._conversion(value)
 
     @cached_property
     def _program(self) -> Expression:
         # Errors are to be about the rule as it was written.
         compiled_with_text(self.text)
-        rule = bound(self.text, self._schema, old=self.uses_old, optional=self.optional, to="bool")
+        rule = bound(self.text, self._kind, old=self.uses_old, optional=self.optional, to="bool")
         return compiled_with_text(rule)
 
     @cached_property
@@ -261,13 +232,13 @@ class SchemaRule:
             return None
         old = uses_old(self._message_text)
         try:
-            return compiled_with_text(bound(self._message_text, self._schema, old=old, optional=False, to="string"))
+            return compiled_with_text(bound(self._message_text, self._kind, old=old, optional=False, to="string"))
         except ValueError:
             return None  # refused with the definition; of a stored one the message counts
 
     def broken(self, variables: dict[str, Any], path: str, value: Any) -> tuple[DocumentError | None, bool]:
         """The error of a value, and whether it is one that an unchanged value is excused."""
-        kind = self._schema.get("type", "")
+        kind = self._kind.kind
         shown = self._message or self.text.strip()
         try:
             answer = self._program.run(variables)
@@ -302,97 +273,79 @@ def _failure(problem: str, shown: str) -> str:
     return f"{problem} evaluating rule: {shown}"
 
 
-class Rules:
-    """The rules of a schema and of what is in it."""
+def rule_errors(
+    kind: Type,
+    new: Any,
+    old: Any,
+    path: str = "",
+    *,
+    root: Correlation | None = None,
+    excused: list[DocumentError] | None = None,
+) -> list[DocumentError]:
+    """The errors of a value and of what is in it. Nothing is compiled before a rule is first evaluated.
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._rules = [SchemaRule(words, schema) for words in schema.get("x-kubernetes-validations") or ()]
-        properties: Mapping[str, Schema] = schema.get("properties", {})
-        self._fields = {name: rules for name, inner in properties.items() if (rules := compile_rules(inner))}
-        others, items = schema.get("additionalProperties"), schema.get("items")
-        self._others = compile_rules(others) if isinstance(others, Mapping) else None
-        self._items = compile_rules(items) if isinstance(items, Mapping) else None
-        self.any = bool(self._rules or self._fields or self._others or self._items)
-        self._conversions: dict[bool, Any] = {}
+    Args:
+        kind: of the value.
+        new: as it would be stored.
+        old: what transition rules compare it with; None if nothing.
+        path: of the value; empty for the root.
+        root: what it is correlated with; None if with nothing.
+        excused: gets the errors that are forgiven, because the value has not changed.
+    """
+    found: list[DocumentError] = []
+    for problem, is_forgiven in _errors(kind, new, old, path, root, None):
+        if not is_forgiven:
+            found.append(problem)
+        elif excused is not None:
+            excused.append(problem)
+    return found
 
-    def _converted(self, value: Any, *, ordered: bool) -> Any:
-        if ordered not in self._conversions:
-            self._conversions[ordered] = compile_conversion(self._schema, ordered=ordered)
-        convert = self._conversions[ordered]
-        return convert(value) if convert is not None and value is not None else value
 
-    def errors(
-        self,
-        value: Any,
-        old: Any,
-        path: str,
-        here: Correlation | None,
-        around: Correlation | None,
-        excused: list[DocumentError] | None = None,
-    ) -> list[DocumentError]:
-        """The errors of a value.
+_Found = Iterator[tuple[DocumentError, bool]]
 
-        Args:
-            value: as it would be stored.
-            old: what transition rules compare it with; None if nothing.
-            path: of the value; empty for the root.
-            here: what it is correlated with; None if with nothing.
-            around: the nearest correlated value around it.
-            excused: gets the errors that are forgiven, because the value has not changed.
-        """
-        found: list[DocumentError] = []
-        for problem, is_excused in self._each(value, old, path, here, around):
-            if not is_excused:
-                found.append(problem)
-            elif excused is not None:
-                excused.append(problem)
-        return found
 
-    def _each(
-        self, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> Iterator[tuple[DocumentError, bool]]:
-        if value is None:
-            return
-        yield from self._own_errors(value, old, path, here if here is not None else around)
-        if type(value) is list and self._items is not None:
-            before = items_by_key(self._schema, old)
-            for index, item in enumerate(value):
-                previous = before.get(key_of(self._schema, item)) if before else None
-                part, outer = (here.at(index), here) if here is not None else (None, around)
-                yield from self._items._each(item, previous, f"{path}[{index}]", part, outer)  # noqa: SLF001
-        elif type(value) is dict:
-            for name, inner in value.items():
-                yield from self._field_errors(name, inner, old, path, here, around)
-
-    def _field_errors(
-        self, name: str, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> Iterator[tuple[DocumentError, bool]]:
-        previous = old.get(name) if type(old) is dict else None
-        part, outer = (here.at(name), here) if here is not None else (None, around)
-        if here is not None and around is None and name in ("apiVersion", "kind"):
-            part, outer = None, None
-        if self._others is not None:
-            yield from self._others._each(value, previous, f"{path}[{name}]", part, outer)  # noqa: SLF001
-        if name in self._fields:
-            yield from self._fields[name]._each(value, previous, join(path, name), part, outer)  # noqa: SLF001
-
-    def _own_errors(
-        self, value: Any, old: Any, path: str, judged: Correlation | None
-    ) -> Iterator[tuple[DocumentError, bool]]:
-        for rule in self._rules:
-            if not rule.text.strip() or (rule.uses_old and old is None and not rule.optional):
+def _errors(
+    kind: Type, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
+) -> _Found:
+    """`around` is the nearest correlated value around the value."""
+    if value is None:
+        return
+    if kind.rules:
+        yield from _own_errors(kind, value, old, path, here if here is not None else around)
+    if type(value) is list:
+        before = items_by_key(kind, old) if "rule" in kind.item.marks else {}
+        for index, item in enumerate(value if "rule" in kind.item.marks else ()):
+            previous = before.get(key_of(kind, item)) if before else None
+            part, outer = (here.at(index), here) if here is not None else (None, around)
+            yield from _errors(kind.item, item, previous, f"{path}[{index}]", part, outer)
+    elif type(value) is dict:
+        declared, values = kind.declared, kind.values
+        for name, inner in value.items():
+            inner_kind = declared.get(name, values)
+            if inner_kind is None or "rule" not in inner_kind.marks:
                 continue
-            variables = {"newValue": self._converted(value, ordered=rule.uses_old)}
-            if rule.uses_old or old is not None:
-                variables["oldValue"] = self._converted(old, ordered=rule.uses_old)
-                variables["hasOld"] = old is not None
-            problem, excusable = rule.broken(variables, path, value)
-            if problem is not None:
-                yield problem, excusable and judged is not None and judged.unchanged
+            previous = old.get(name) if type(old) is dict else None
+            part, outer = (here.at(name), here) if here is not None else (None, around)
+            if here is not None and around is None and name in ("apiVersion", "kind"):
+                part, outer = None, None
+            at = join(path, name) if name in declared else f"{path}[{name}]"
+            yield from _errors(inner_kind, inner, previous, at, part, outer)
 
 
-def compile_rules(schema: Schema) -> Rules | None:
-    """The rules of a schema; None if it has none. Nothing is compiled before a rule is first evaluated."""
-    made = Rules(schema)
-    return made if made.any else None
+def _own_errors(kind: Type, value: Any, old: Any, path: str, judged: Correlation | None) -> _Found:
+    for rule in _rules_of(kind):
+        if not rule.text.strip() or (rule.uses_old and old is None and not rule.optional):
+            continue
+        variables = {"newValue": rule.converted(value)}
+        if rule.uses_old or old is not None:
+            variables["oldValue"] = rule.converted(old)
+            variables["hasOld"] = old is not None
+        problem, excusable = rule.broken(variables, path, value)
+        if problem is not None:
+            yield problem, excusable and judged is not None and judged.unchanged
+
+
+def _rules_of(kind: Type) -> Sequence[SchemaRule]:
+    if kind.programs is None:
+        kind.programs = tuple(SchemaRule(words, kind) for words in kind.rules)
+    return kind.programs

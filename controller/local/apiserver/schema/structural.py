@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, known_format, problems_of
 from trainwright.controller.local.apiserver.schema.crd import decode_embedded, embedded_errors, prune
-from trainwright.controller.local.apiserver.schema.rules import FieldPathError, compile_rules, resolve, uses_old
+from trainwright.controller.local.apiserver.schema.rules import FieldPathError, resolve, rule_errors, uses_old
 from trainwright.controller.local.cel.schemas import misfit
 from trainwright.controller.local.types.errors import (
     NOWHERE,
@@ -108,7 +108,7 @@ class SchemaReview:
         if not isinstance(schema, Mapping):
             return True
         form = schema.get("format")
-        if form and not known_format(schema, schema.get("type") or ""):
+        if form and not known_format(form, schema.get("type") or ""):
             self.formats.append((path, form))
         if place.level != "loose":
             self._structural += _pattern_errors(schema, path)
@@ -357,20 +357,20 @@ def _rule_words(rule: Schema, schema: Schema, path: str) -> Errors:
         yield not_supported(f"{path}.reason", rule["reason"], _REASONS)
     if field:
         try:
-            resolve(field, schema)
+            resolve(field, custom_part(schema))
         except FieldPathError:
             yield invalid(f"{path}.fieldPath", field, "must be a valid path")
 
 
 def _rule_errors(schema: Schema, path: str, place: _Place) -> Errors:
-    root = place.level == "root" or bool(schema.get(_EMBEDDED))
+    root, kind = place.level == "root" or bool(schema.get(_EMBEDDED)), custom_part(schema)
     for index, rule in enumerate(schema[_RULES]):
         at, message = f"{path}.{_RULES}[{index}]", rule.get("messageExpression") or ""
         optional = bool(rule.get("optionalOldSelf"))
-        wrong = misfit(rule["rule"], schema, wanted="bool", root=root, optional=optional)
+        wrong = misfit(rule["rule"], kind, wanted="bool", root=root, optional=optional)
         if wrong:
             yield invalid(f"{at}.rule", dict(rule), wrong)
-        elif message and (problem := misfit(message, schema, wanted="string", root=root, optional=optional)):
+        elif message and (problem := misfit(message, kind, wanted="string", root=root, optional=optional)):
             yield invalid(f"{at}.messageExpression", dict(rule), problem)
         # Of a rule that does not compile, the server does not know what it uses.
         if not wrong and uses_old(rule["rule"]):
@@ -398,9 +398,9 @@ def _errors_of_default(schema: Schema, path: str) -> Errors:
         if wrong := embedded_errors(kind, decoded, path):
             yield from wrong
             return
-    problems = problems_of(compile_checks(schema, strict=False), decoded)
+    problems = problems_of(compile_checks(kind, strict=False), decoded)
     for one in problems:
         located = one.located()
         yield located._replace(field=path if located.field == NOWHERE else join(path, located.field))
-    if not problems and (rules := compile_rules(schema)) is not None:
-        yield from rules.errors(decoded, decoded, path, None, None) or rules.errors(decoded, None, path, None, None)
+    if not problems:
+        yield from rule_errors(kind, decoded, decoded, path) or rule_errors(kind, decoded, None, path)

@@ -17,7 +17,7 @@ def test_what_no_document_has_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -
     original = checks.compile_checks
 
     def noted(schema: Any, **options: Any) -> Any:
-        compiled.append(schema)
+        compiled.append(schema.schema)
         return original(schema, **options)
 
     monkeypatch.setattr(checks, "compile_checks", noted)
