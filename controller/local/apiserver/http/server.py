@@ -40,7 +40,6 @@ from trainwright.controller.local.apiserver.store import ObjectStore, ObjectTooL
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.endpoints import Endpoints
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads
-from trainwright.controller.local.apiserver.verbs.scale import Scales
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 from trainwright.controller.local.types.go_json import nanoseconds
@@ -194,9 +193,7 @@ class APIServer:
         self.reads = ResourceReads(store, conversions)
         self.writes = ResourceWrites(store, chain, conversions)
         self.deletes = Deletes(store, chain, conversions)
-        self._endpoints = Endpoints(
-            self.reads, Watches(store, self.reads), self.writes, self.deletes, Scales(self.reads, self.writes)
-        )
+        self._endpoints = Endpoints(self.reads, Watches(store, self.reads), self.writes, self.deletes)
         self.priority = PriorityAndFairness()
         self._special: dict[tuple[str, str, str], Handler] = {}
         self._aggregated_groups: dict[str, GroupHandler] = {}

@@ -134,16 +134,19 @@ class Resource:
         """
         metadata = document.get("metadata")
         reset = isinstance(metadata, dict) and metadata.get("managedFields") == []
-        sub = self.subresources.get(subresource)
-        if self.custom:
-            found = self.strategy.drop_unknown(document)
-        else:
-            model = model_of_body(sub) if sub is not None and sub.group else self.model
+        if model := self.body_model(subresource):
             found = [unknown_field(path) for path in decode(builtin(model), document)]
+        else:
+            found = self.strategy.drop_unknown(document)
         if reset:
             # Decoding drops an empty list, but it resets the managed fields. An empty entry does the same.
             document["metadata"]["managedFields"] = [{}]
         return found
+
+    def body_model(self, subresource: str) -> str:
+        """The published model of what an endpoint takes; empty for objects of a custom kind."""
+        sub = self.subresources.get(subresource)
+        return model_of_body(sub) if sub is not None and sub.group else self.model
 
 
 def model_of_body(sub: Subresource) -> str:

@@ -170,6 +170,12 @@ def content_type(call_headers: str) -> str:
     return call_headers.partition(";")[0].strip().lower()
 
 
+def check_size(call: RequestInfo) -> None:
+    """Raises StatusError where the body is too large."""
+    if len(call.request.body) > LIMIT:
+        raise errors.too_large(f"limit is {LIMIT}")
+
+
 def read_object(call: RequestInfo, validation: str) -> Document:
     """The object in the body, of the kind and version of the URL. Unknown fields are taken out; defaults are not set.
 

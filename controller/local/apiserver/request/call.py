@@ -8,7 +8,7 @@ import base64
 import json
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -69,6 +69,10 @@ class RequestInfo:
     def key(self) -> ObjectName:
         """Where the object is stored."""
         return ObjectName(self.namespace, self.name)
+
+    def of_object(self, name: ObjectName) -> "RequestInfo":
+        """This request for one object of the collection, at its main endpoint."""
+        return replace(self, namespace=name.namespace, name=name.name, subresource="")
 
     def not_found(self) -> errors.StatusError:
         """The error where the object is not there."""

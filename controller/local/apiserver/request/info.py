@@ -210,7 +210,8 @@ def dry_run_errors(dry_run: Sequence[str]) -> list[DocumentError]:
 
 
 _OF_NAMESPACES = ("status", "finalize")
-_BY_METHOD = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+"""By method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +262,7 @@ def verb_of(request: ServerRequest, route: Route | None) -> str:
     """The verb: `list`, `watch`, ... for resources, the method in lower case for all other paths."""
     if route is None:
         return request.method.lower()
-    verb = _BY_METHOD.get(request.method, "")
+    verb = VERBS.get(request.method, "")
     if verb == "get" and (route.watch or (request.flag("watch") and not route.name)):
         return "watch"
     if not route.name:

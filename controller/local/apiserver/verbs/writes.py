@@ -6,6 +6,7 @@ admission, the write. A write that meets another one in between begins again wit
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
@@ -19,19 +20,15 @@ from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
+from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, scaled
 from trainwright.controller.local.types.errors import DocumentError, invalid
 from trainwright.controller.local.values import copied
 
 NAME_TRIES = 8
 """How many names are generated where the first ones are taken."""
 _OWNERS_TWICE = (
-    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
-    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
-)
-_OWNERS_TWICE_AFTER = (
-    ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner "
-    "references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
-    "duplicate UID(s) observed: {}"
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
 )
 _ENTRIES_BROKEN = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating "
@@ -58,10 +55,10 @@ class ResourceWrites:
         metadata.wipe(meta)
         metadata.set_namespace(meta, call.namespace)
         call.name = call.name or meta.get("name") or ""
-        self._drop_double_owners(call, meta, _OWNERS_TWICE)
+        _drop_double_owners(call, meta)
         document = track(call, None, document, options)
         document = await self._mutated(call, document, None, options)
-        generated = bool(meta_of(document).get("generateName")) and not meta_of(document).get("name")
+        generated = bool(document["metadata"].get("generateName")) and not document["metadata"].get("name")
         for _ in range(NAME_TRIES if generated else 1):
             attempt = copied(document) if generated else document
             try:
@@ -80,31 +77,26 @@ class ResourceWrites:
         self, call: RequestInfo, document: Document, options: WriteQuery, *, create_only: bool = False
     ) -> Document:
         """Raises Changed where the name is taken."""
-        if call.resource.ending:
+        served, strategy, meta = call.resource, call.resource.strategy, document["metadata"]
+        if served.ending:
             why = "create not allowed while custom resource definition is terminating"
-            raise errors.forbidden(call.group, call.plural, str(meta_of(document).get("name") or ""), why)
-        meta = meta_of(document)
+            raise errors.forbidden(call.group, call.plural, str(meta.get("name") or ""), why)
         metadata.begin(meta, call.now)
-        served, strategy = call.resource, call.resource.strategy
         strategy.prepare_for_create(document)
-        name = str(meta.get("name") or "")
         known = validate_metadata(meta, namespaced=served.namespaced, name_rule=strategy.name_rule)
-        found = _type_errors(call, document, known) or strategy.errors(known, document, None, "")
-        if found:
-            raise _invalid(call, document, name, found)
+        _check(call, document, None, known)
         if create_only and _has_version(meta):
             # Only the store gives versions. A PUT that creates may say one.
             raise errors.plain_internal("resourceVersion should not be set on objects to be created")
-        _warn(call, document, None)
-        call.name = name
+        call.name = str(meta.get("name") or "")
         await self._admission.validate(AdmissionRequest(call, "CREATE", document, None, options))
-        key = ObjectName(call.namespace if served.namespaced else "", name)
-        collection = served.stored_in
+        key = ObjectName(call.namespace if served.namespaced else "", call.name)
+        stored = await self._conversions.stored(served, document)
         if options.dry_run:
-            if self._store.get(collection, key) is not None:
+            if self._store.get(served.stored_in, key) is not None:
                 raise Changed
-            return await self._conversions.served(served, await self._conversions.stored(served, document))
-        one = self._store.write(collection, key, await self._conversions.stored(served, document), None)
+            return await self._conversions.served(served, stored)
+        one = self._store.write(served.stored_in, key, stored, None)
         await self._store.committed()
         return await self._conversions.served(served, one.document())
 
@@ -115,23 +107,23 @@ class ResourceWrites:
 
         Args:
             call: which object.
-            transform: makes the new object, with defaults and managed fields.
+            transform: makes the new object, with defaults and managed fields; at `scale`, its Scale.
             options: of the request.
             create: whether to create the object if it is not there.
         """
-        collection = call.resource.stored_in
+        served = call.resource
         while True:
-            existing = self._store.get(collection, call.key)
+            existing = self._store.get(served.stored_in, call.key)
             if existing is None and not create:
                 raise call.not_found()
-            served, live = self._conversions.served, None
-            if existing is not None:
-                live = await served(call.resource, existing.document())
             try:
-                new = await transform(None if existing is None else await served(call.resource, existing.document()))
-                new = await self._mutated(call, new, live, options)
-                if existing is None or live is None:
+                if existing is None:
+                    new = await self._mutated(call, await transform(None), None, options)
                     return await self._create(call, new, options), True
+                live, own = [await self._conversions.served(served, existing.document()) for _ in range(2)]
+                new = await self._mutated(call, await transform(own), at_endpoint(call, live), options)
+                if is_scale(call):
+                    new = track(replace(call, subresource=""), live, scaled(call, live, new), options)
                 return await self._replace(call, new, live, existing, options), False
             except Changed:
                 continue
@@ -161,24 +153,22 @@ class ResourceWrites:
     async def _replace(
         self, call: RequestInfo, new: Document, live: Document, existing: StoredObject, options: WriteQuery
     ) -> Document:
-        served, strategy = call.resource, call.resource.strategy
-        meta, old = meta_of(new), live["metadata"]
-        self._check_version(call, meta, old)
-        metadata.set_namespace(meta, call.namespace)
+        served, strategy, old = call.resource, call.resource.strategy, live["metadata"]
+        endpoint = "" if is_scale(call) else call.subresource
+        self._check_version(call, new["metadata"], old)
+        metadata.set_namespace(new["metadata"], call.namespace)
         if "generation" in old:
-            meta["generation"] = old["generation"]
+            new["metadata"]["generation"] = old["generation"]
         else:
-            meta.pop("generation", None)
-        strategy.prepare_for_update(new, live, call.subresource)
-        meta = meta_of(new)  # custom resources take all of it from the stored object where the status is written
+            new["metadata"].pop("generation", None)
+        strategy.prepare_for_update(new, live, endpoint)
+        meta = new["metadata"]  # custom resources take all of it from the stored object where the status is written
         metadata.keep_system_fields(meta, old)
         known = validate_metadata(meta, namespaced=served.namespaced) + validate_metadata_update(meta, old)
-        found = _type_errors(call, new, known) or strategy.errors(known, new, live, call.subresource)
-        if found:
-            raise _invalid(call, new, str(meta.get("name") or ""), found)
-        _warn(call, new, live)
+        _check(call, new, live, known, endpoint)
         new = without_new_times(live, new)
-        await self._admission.validate(AdmissionRequest(call, "UPDATE", new, live, options))
+        both = at_endpoint(call, new), at_endpoint(call, live)
+        await self._admission.validate(AdmissionRequest(call, "UPDATE", *both, options))
         if _goes_now(new["metadata"], old) and not strategy.is_held(new):
             if not options.dry_run:
                 self._store.delete(served.stored_in, existing)
@@ -209,7 +199,7 @@ class ResourceWrites:
             raise call.conflict()
 
     async def _mutated(self, call: RequestInfo, new: Document, live: Document | None, options: WriteQuery) -> Document:
-        before = meta_of(new).get("managedFields")
+        before = new["metadata"].get("managedFields")
         request = AdmissionRequest(call, "CREATE" if live is None else "UPDATE", new, live, options)
         await self._admission.mutate(request)
         made = request.new
@@ -221,19 +211,28 @@ class ResourceWrites:
             except EntryError as error:
                 call.warn(_ENTRIES_BROKEN.format(error))
                 meta["managedFields"] = before
-        self._drop_double_owners(call, meta, _OWNERS_TWICE_AFTER)
+        _drop_double_owners(call, meta, " after mutating admission happens")
         return made
 
-    def _drop_double_owners(self, call: RequestInfo, meta: Document, text: str) -> None:
-        doubled = metadata.without_duplicate_owners(meta)
-        if doubled:
-            call.warn(text.format(", ".join(doubled)))
+
+def _drop_double_owners(call: RequestInfo, meta: Document, when: str = "") -> None:
+    doubled = metadata.without_duplicate_owners(meta)
+    if doubled:
+        call.warn(_OWNERS_TWICE.format(when, ", ".join(doubled)))
 
 
-def _warn(call: RequestInfo, new: Document, old: Document | None) -> None:
+def _check(
+    call: RequestInfo, new: Document, old: Document | None, known: list[DocumentError], endpoint: str = ""
+) -> None:
+    """Raises StatusError for an object with errors, which names the kind that it says it is of; else warns."""
     strategy = call.resource.strategy
-    known = [] if old is None else strategy.undone(old)
-    for text in (*(one for one in strategy.undone(new) if one not in known), *strategy.warnings(new, old)):
+    if found := _type_errors(call, new, known) or strategy.errors(known, new, old, endpoint):
+        group = strategy.error_group
+        if group is None:
+            group = str(new["apiVersion"]).rpartition("/")[0]
+        raise errors.invalid(group, str(new["kind"]), str(new["metadata"].get("name") or ""), found)
+    undone = [] if old is None else strategy.undone(old)
+    for text in (*(one for one in strategy.undone(new) if one not in undone), *strategy.warnings(new, old)):
         call.warn(text)
 
 
@@ -257,20 +256,6 @@ def _type_errors(call: RequestInfo, document: Document, known: list[DocumentErro
         return []
     names = zip(("kind", "apiVersion"), given, wanted, strict=True)
     return [*known, *(invalid(name, said, f"must be {right}") for name, said, right in names if said != right)]
-
-
-def _invalid(call: RequestInfo, document: Document, name: str, found: list[DocumentError]) -> errors.StatusError:
-    """The error names the kind that the object says it is of."""
-    group = call.resource.strategy.error_group
-    if group is None:
-        group = str(document["apiVersion"]).rpartition("/")[0]
-    return errors.invalid(group, str(document["kind"]), name, found)
-
-
-def meta_of(document: Document) -> Document:
-    """The metadata, which is there."""
-    found: Document = document["metadata"]
-    return found
 
 
 def _goes_now(meta: Document, old: Document) -> bool:
