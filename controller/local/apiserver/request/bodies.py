@@ -187,11 +187,12 @@ def read_object(call: RequestInfo, validation: str) -> Document:
     """
     strict: list[str] = []
     body = decoded(call, strict if validation != "Ignore" else None)
-    document = cast("Document", {} if body is None and not call.resource.custom else body)
+    custom = not call.resource.body_model(call.subresource)
+    document = cast("Document", {} if body is None and not custom else body)
     problem = wrong_type_meta(document)
     if problem is not None:
         raise _unrecognized(call, problem)
-    if call.resource.custom:
+    if custom:
         _check_custom(call, document)
     else:
         _check_built_in(call, document)

@@ -26,7 +26,7 @@ from trainwright.controller.local.apiserver.schema.metadata import decode_metada
 from trainwright.controller.local.apiserver.verbs import deletes, reads
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, shown
-from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale
+from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, manager_of, shown_at_endpoint
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, Transform, track
 from trainwright.controller.local.types.errors import invalid_unshown
@@ -104,7 +104,7 @@ class Endpoints:
     async def _patch(self, call: RequestInfo) -> ServerResponse:
         media = bodies.content_type(call.request.headers.get("content-type", ""))
         strategic = () if call.resource.custom else (STRATEGIC_PATCH,)
-        types = (JSON_PATCH, MERGE_PATCH, *strategic, *(() if is_scale(call) else (APPLY_PATCH,)))
+        types = (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
         if media not in types:
             raise errors.unsupported_media_type(types) if call.resource.custom else errors.no_such_patch()
         apply = media == APPLY_PATCH
@@ -117,7 +117,7 @@ class Endpoints:
     ) -> ServerResponse:
         wanted = negotiate(call)
         made, created = await self._writes.update(call, transform(), options, create=create)
-        return shown(call, at_endpoint(call, made), wanted, 201 if created else 200)
+        return shown(call, shown_at_endpoint(call, made), wanted, 201 if created else 200)
 
     async def _delete(self, call: RequestInfo) -> ServerResponse:
         wanted = negotiate(call)
@@ -168,7 +168,7 @@ def _replacement(call: RequestInfo, options: WriteQuery) -> Transform:
 
     async def replace(live: Document | None) -> Document:
         _check_uid(call, meta.get("uid"), live)
-        return track(call, live, copied(document), options)
+        return track(call, live and at_endpoint(call, live), copied(document), options)
 
     return replace
 
@@ -192,8 +192,9 @@ def _patching(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
     async def patch(live: Document | None) -> Document:
         if live is None:
             raise call.not_found()
+        before = at_endpoint(call, live)
         try:
-            made, strict = _patched(call, at_endpoint(call, live), media)
+            made, strict = _patched(call, before, media)
         except PatchError as error:
             raise errors.StatusError(error.code, error.reason, str(error), error.details) from error
         if strict and options.validation == "Strict":
@@ -203,7 +204,7 @@ def _patching(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
         if not is_scale(call):
             call.resource.strategy.default(made)
         _check_identity(call, made)
-        return track(call, live, made, options)
+        return track(call, before, made, options)
 
     return patch
 
@@ -256,7 +257,7 @@ def _application(call: RequestInfo, options: WriteQuery) -> Transform:
             raise errors.bad_request(f"error decoding YAML: {error}") from error
         if not isinstance(document, dict | None):
             raise errors.bad_request("error decoding YAML: expected an object")
-        made = _applied(call, live, document or {}, options)
+        made = _applied(call, live and at_endpoint(call, live), document or {}, options)
         if duplicates and options.validation == "Strict":
             raise errors.bad_request(f"error strict decoding YAML: {', '.join(duplicates)}")
         for text in duplicates if options.validation != "Ignore" else ():
@@ -267,7 +268,8 @@ def _application(call: RequestInfo, options: WriteQuery) -> Transform:
 
 
 def _applied(call: RequestInfo, live: Document | None, document: Document, options: WriteQuery) -> Document:
-    manager = call.resource.managers[call.subresource]
+    manager = manager_of(call)
+    assert manager is not None
     try:
         made = manager.apply(live, document, options.manager, force=options.force, now=call.now)
     except ConflictError as error:
@@ -279,14 +281,15 @@ def _applied(call: RequestInfo, live: Document | None, document: Document, optio
         raise errors.plain_internal(str(error)) from error
     metadata.metadata_of(made)
     try:
-        if call.resource.custom:
+        if not call.resource.body_model(call.subresource):
             # Only a decoded body loses its nulls, and what is applied has no unknown fields.
             made["metadata"], _ = decode_metadata(made["metadata"])
         else:
-            call.resource.decode(made)
+            call.resource.decode(made, call.subresource)
     except DocumentDecodeError as error:
         raise errors.plain_internal(str(error)) from error
-    call.resource.strategy.default(made)
+    if not is_scale(call):
+        call.resource.strategy.default(made)
     uid = made["metadata"].get("uid")
     if live is None and uid:
         raise call.conflict(f"uid mismatch: the provided object specified uid {uid}, and no existing object was found")

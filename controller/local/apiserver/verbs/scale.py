@@ -8,16 +8,23 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 """
 
 from copy import deepcopy
+from functools import cache
 from typing import Any
 
 from trainwright.api.objects import Document, dig
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import ScalePaths
+from trainwright.controller.local.apiserver.merge import fieldset
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
+from trainwright.controller.local.apiserver.merge.managedfields import Managed, Ownership, read_entries, write_entries
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.views.reading import selector_text
 from trainwright.controller.local.types.errors import invalid
+from trainwright.controller.local.types.model import builtin, models_by_kind
 
+_VERSION, _KIND = "autoscaling/v1", "Scale"
 _BUILT_IN = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
+_REPLICAS = fieldset.of(("f:spec", "f:replicas"))
 
 
 def is_scale(call: RequestInfo) -> bool:
@@ -26,8 +33,26 @@ def is_scale(call: RequestInfo) -> bool:
 
 
 def at_endpoint(call: RequestInfo, document: Document) -> Document:
-    """An object as the endpoint of the call shows it: at `scale`, its Scale. Raises StatusError."""
+    """An object as writes at the endpoint of the call see it: at `scale`, its Scale. Raises StatusError."""
     return scale_of(call, document) if is_scale(call) else document
+
+
+def shown_at_endpoint(call: RequestInfo, document: Document) -> Document:
+    """The same as clients see it: a Scale does not say who owns its field. Raises StatusError."""
+    shown = at_endpoint(call, document)
+    if is_scale(call):
+        del shown["metadata"]["managedFields"]
+    return shown
+
+
+def manager_of(call: RequestInfo) -> FieldManager | None:
+    """Who tracks the owners of fields at the endpoint of a call; None where nobody does."""
+    return _manager() if is_scale(call) else call.resource.managers.get(call.subresource)
+
+
+@cache
+def _manager() -> FieldManager:
+    return FieldManager(builtin(models_by_kind()[_VERSION, _KIND]), _VERSION, _KIND, subresource="scale")
 
 
 def scale_of(call: RequestInfo, document: Document) -> Document:
@@ -42,13 +67,40 @@ def scale_of(call: RequestInfo, document: Document) -> Document:
         is_map = not selector.keys() & {"matchLabels", "matchExpressions"}
         selector = selector_text({"matchLabels": selector} if is_map else selector)
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    owners = read_entries(meta.get("managedFields"))
+    of_scale = Managed(times=owners.times)
+    for who, owned in owners.owners.items():
+        if fieldset.has(owned.fields, _steps(paths)):
+            of_scale.owners[who] = Ownership(_REPLICAS, _VERSION, owned.applied)
     return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {field: meta[field] for field in kept if meta.get(field)},
+        "kind": _KIND,
+        "apiVersion": _VERSION,
+        "metadata": {**{name: meta[name] for name in kept if meta.get(name)}, "managedFields": write_entries(of_scale)},
         "spec": {"replicas": replicas} if replicas else {},
         "status": {"replicas": dig(document, paths.status) or 0, **({"selector": selector} if selector else {})},
     }
+
+
+def _steps(paths: ScalePaths) -> tuple[str, ...]:
+    """Of the path of the replicas, as managed fields name them."""
+    return tuple(f"f:{name}" for name in paths.spec.split("."))
+
+
+def _entries(call: RequestInfo, paths: ScalePaths, own: Document, scale: Document) -> list[Document]:
+    """The managed fields of an object, in which those of its Scale say who owns the replicas."""
+    managed, of_scale = read_entries(own.get("managedFields")), read_entries(scale.get("managedFields"))
+    replicas, version = fieldset.of(_steps(paths)), call.resource.api_version
+    for who, owned in list(managed.owners.items()):
+        if rest := fieldset.difference(owned.fields, replicas):
+            managed.owners[who] = owned.with_fields(rest)
+        else:
+            del managed.owners[who]
+    for who, owned in of_scale.owners.items():
+        of_object = who if owned.applied else who._replace(version=version)
+        before = managed.owners.get(of_object)
+        fields = replicas if before is None else fieldset.union(before.fields, replicas)
+        managed.owners[of_object] = Ownership(fields, version, owned.applied)
+    return write_entries(managed)
 
 
 def scaled(call: RequestInfo, live: Document, scale: Document) -> Document:
@@ -57,17 +109,17 @@ def scaled(call: RequestInfo, live: Document, scale: Document) -> Document:
     if replicas < 0 and not call.resource.custom:
         found = [invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
         raise errors.invalid("autoscaling", "Scale", call.name, found)
-    made, path = deepcopy(live), (call.resource.scale or _BUILT_IN).spec
-    *parents, last = path.split(".")
+    made, paths = deepcopy(live), call.resource.scale or _BUILT_IN
+    *parents, last = paths.spec.split(".")
     part = made
     for name in parents:
         part = part.setdefault(name, {})
     part[last] = replicas
-    made["metadata"]["resourceVersion"] = (
-        scale["metadata"].get("resourceVersion") or live["metadata"]["resourceVersion"]
-    )
+    meta, said = made["metadata"], scale["metadata"]
+    meta["resourceVersion"] = said.get("resourceVersion") or meta["resourceVersion"]
+    meta["managedFields"] = _entries(call, paths, meta, said)
     if replicas < 0:
         found = list(call.resource.strategy.errors([], made, live, ""))
-        found.append(invalid(f".{path}", replicas, "should be a non-negative integer"))
+        found.append(invalid(f".{paths.spec}", replicas, "should be a non-negative integer"))
         raise errors.invalid(call.group, call.kind, call.name, found)
     return made

@@ -6,7 +6,6 @@ admission, the write. A write that meets another one in between begins again wit
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
@@ -20,7 +19,7 @@ from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
-from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, scaled
+from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, manager_of, scaled
 from trainwright.controller.local.types.errors import DocumentError, invalid
 from trainwright.controller.local.values import copied
 
@@ -123,7 +122,7 @@ class ResourceWrites:
                 live, own = [await self._conversions.served(served, existing.document()) for _ in range(2)]
                 new = await self._mutated(call, await transform(own), at_endpoint(call, live), options)
                 if is_scale(call):
-                    new = track(replace(call, subresource=""), live, scaled(call, live, new), options)
+                    new = scaled(call, live, new)
                 return await self._replace(call, new, live, existing, options), False
             except Changed:
                 continue
@@ -267,7 +266,7 @@ def _goes_now(meta: Document, old: Document) -> bool:
 
 def track(call: RequestInfo, live: Document | None, new: Document, options: WriteQuery) -> Document:
     """The new object with managed fields for an update by the one who asks."""
-    manager = call.resource.managers.get(call.subresource)
+    manager = manager_of(call)
     if manager is None:
         if not new["metadata"].get("managedFields"):
             new["metadata"].pop("managedFields", None)
