@@ -21,7 +21,7 @@ from aiohttp import web
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.http.serving import HOST, upgraded
 from trainwright.controller.local.apiserver.request.info import ServerWebSocket, Upgrade
-from trainwright.controller.local.apiserver.verbs.pods import PROTOCOLS, serve_exec
+from trainwright.controller.local.apiserver.verbs.channels import EXEC, serve_exec
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.registration import NODE
 from trainwright.controller.local.node.settings import NodeSettings
@@ -72,7 +72,7 @@ class ServedNode:
 
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return web.Response(status=400, text="this node speaks websockets only")
-        return await upgraded(request, Upgrade(PROTOCOLS, serve))
+        return await upgraded(request, Upgrade(EXEC, serve))
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
         """`/containerLogs/{namespace}/{pod}/{container}`, with the parameters of PodLogOptions."""

@@ -53,9 +53,8 @@ from trainwright.controller.local.apiserver.kinds.definitions import Definitions
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
 from trainwright.controller.local.apiserver.store import ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.store.store import expire_events
-from trainwright.controller.local.apiserver.verbs.deletes import Deletes, Evictions
-from trainwright.controller.local.apiserver.verbs.pods import Bindings, PodExecs, PodLogs
-from trainwright.controller.local.apiserver.verbs.portforward import PodPortForwards
+from trainwright.controller.local.apiserver.verbs.deletes import Deletes
+from trainwright.controller.local.apiserver.verbs.pods import Bindings, Evictions, PodExecs, PodLogs, PodPortForwards
 from trainwright.controller.local.controllers import declare_controllers, jobset_webhooks
 from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.credentials import Credentials, write_private
@@ -206,7 +205,7 @@ async def assembled(
     )
     serve_identity(server, tokens, authenticator, authorizer, Chain((plugins.mutate,)))
     server.register_handler("", "pods", "binding", Bindings(server.writes, server.admission).create)
-    _serve_pods(server, _no_node, _no_node, _no_node, _no_node)
+    _serve_pods(server, _no_node, _no_node, _no_node)
     evictions = Evictions(server.writes, Deletes(store, Chain(), conversions), server.admission)
     server.register_handler("", "pods", "eviction", evictions.create)
     if snapshot is not None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, ServerWebSocket
-from trainwright.controller.local.apiserver.verbs.pods import PROTOCOLS, PodExecs
+from trainwright.controller.local.apiserver.verbs.channels import EXEC
+from trainwright.controller.local.apiserver.verbs.pods import PodExecs
 from trainwright.controller.local.cluster import RunningServer, api_server
 from trainwright.controller.local.podaccess import ExecRequest, UnavailableError
 
 PATH = "/api/v1/namespaces/default/pods/p/exec"
-UPGRADE = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-protocol": ",".join(PROTOCOLS)}
+UPGRADE = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-protocol": ",".join(EXEC)}
 
 
 class Session:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from tests.unit.local.played import UPGRADE, Server, Session, played_server
-from trainwright.controller.local.apiserver.verbs.pods import PROTOCOLS
+from trainwright.controller.local.apiserver.verbs.channels import EXEC
 from trainwright.controller.local.podaccess import ExecRequest, UnavailableError
 
 
 class Socket:
     """The client's side; it goes away after its messages if that is wanted."""
 
-    def __init__(self, *messages: bytes, protocol: str = PROTOCOLS[0], leaves: bool = False) -> None:
+    def __init__(self, *messages: bytes, protocol: str = EXEC[0], leaves: bool = False) -> None:
         self.protocol = protocol
         self._messages = list(messages)
         self._leaves = leaves
@@ -78,7 +78,7 @@ async def test_input_and_its_end(server: Server) -> None:
 
 async def test_version_four_has_no_half_close_and_a_client_that_leaves_ends_the_process(server: Server) -> None:
     server.session = session = Session()
-    socket = Socket(b"\x00ab", b"\xff\x00", protocol=PROTOCOLS[1], leaves=True)
+    socket = Socket(b"\x00ab", b"\xff\x00", protocol=EXEC[1], leaves=True)
     await server.speak(socket)
     assert session.events == [b"ab", "closed"]
     assert socket.sent == [b"\x01"]

@@ -15,25 +15,25 @@ from typing import Any
 import pytest
 
 from tests.unit.local.played import PATH, Server, played_server
-from trainwright.controller.local.apiserver.verbs import portforward
-from trainwright.controller.local.apiserver.verbs.portforward import (
+from trainwright.controller.local.apiserver.verbs import channels
+from trainwright.controller.local.apiserver.verbs.channels import (
     DICTIONARY,
     FIN,
+    FORWARD,
     PING,
-    PROTOCOLS,
     RST_STREAM,
     SYN_REPLY,
     SYN_STREAM,
-    PodPortForwards,
     SPDYTunnel,
     control_frame,
     data_frame,
 )
+from trainwright.controller.local.apiserver.verbs.pods import PodPortForwards
 from trainwright.controller.local.podaccess import Streams
 
-FORWARD = f"{PATH.rpartition('/')[0]}/portforward"
-TUNNEL, CHANNELS = PROTOCOLS
-UPGRADE = {"upgrade": "websocket", "sec-websocket-protocol": ",".join(PROTOCOLS)}
+PLACE = f"{PATH.rpartition('/')[0]}/portforward"
+TUNNEL, CHANNELS = FORWARD
+UPGRADE = {"upgrade": "websocket", "sec-websocket-protocol": ",".join(FORWARD)}
 
 
 class Socket:
@@ -87,7 +87,7 @@ def syn_stream(pack: Any, stream: int, **headers: str) -> bytes:
 
 async def test_a_connection_in_a_tunnel(server: Server) -> None:
     socket, pack = Socket(TUNNEL), zlib.compressobj(zdict=DICTIONARY)
-    answer = await server.request("x=y", headers=UPGRADE, path=FORWARD)
+    answer = await server.request("x=y", headers=UPGRADE, path=PLACE)
     assert answer.upgrade is not None
     serving = asyncio.ensure_future(answer.upgrade.serve(socket))
     for first, port in ((1, "80"), (5, "81")):
@@ -122,7 +122,7 @@ async def test_a_connection_in_a_tunnel(server: Server) -> None:
 )
 async def test_a_client_that_goes_ends_its_connection(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
     """kubectl resets the stream or says that it is at its end, and waits for the end of the stream of errors."""
-    monkeypatch.setattr(portforward, "LINGER_SECONDS", 0.05)
+    monkeypatch.setattr(channels, "LINGER_SECONDS", 0.05)
     ended = asyncio.Event()
 
     async def drone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -155,7 +155,7 @@ async def test_a_client_that_goes_ends_its_connection(monkeypatch: pytest.Monkey
 
 async def test_a_pair_of_channels_for_each_port(server: Server) -> None:
     socket = Socket(CHANNELS)
-    answer = await server.request("ports=80&ports=81", headers=UPGRADE, path=FORWARD)
+    answer = await server.request("ports=80&ports=81", headers=UPGRADE, path=PLACE)
     assert answer.upgrade is not None
     serving = asyncio.ensure_future(answer.upgrade.serve(socket))
     found = [await socket.answer() for _ in range(5)]
@@ -171,10 +171,10 @@ async def test_a_pair_of_channels_for_each_port(server: Server) -> None:
 @pytest.mark.parametrize(
     ("headers", "path", "code"),
     [
-        ({}, FORWARD, 400),
-        ({"upgrade": "SPDY/3.1"}, FORWARD, 400),
-        ({**UPGRADE, "sec-websocket-protocol": "v5.channel.k8s.io"}, FORWARD, 400),
-        (UPGRADE, FORWARD.replace("/p/", "/other/"), 404),
+        ({}, PLACE, 400),
+        ({"upgrade": "SPDY/3.1"}, PLACE, 400),
+        ({**UPGRADE, "sec-websocket-protocol": "v5.channel.k8s.io"}, PLACE, 400),
+        (UPGRADE, PLACE.replace("/p/", "/other/"), 404),
     ],
 )
 async def test_refused(server: Server, headers: dict[str, str], path: str, code: int) -> None:

@@ -70,6 +70,11 @@ class RequestInfo:
         """Where the object is stored."""
         return ObjectName(self.namespace, self.name)
 
+    def require(self, *methods: str) -> None:
+        """Raises StatusError for a request with another method."""
+        if self.request.method not in methods:
+            raise errors.method_not_allowed()
+
     def of_object(self, name: ObjectName) -> "RequestInfo":
         """This request for one object of the collection, at its main endpoint."""
         return replace(self, namespace=name.namespace, name=name.name, subresource="")

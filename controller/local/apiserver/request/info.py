@@ -174,6 +174,7 @@ class WriteQuery:
         return made
 
 
+NO_OPTIONS = WriteQuery(manager="", dry_run=False, validation="")
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 
 

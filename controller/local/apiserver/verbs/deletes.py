@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletions: at once, after a grace period, or once finalizers are gone; and evictions.
+"""Deletions: at once, after a grace period, or once finalizers are gone.
 
 https://kubernetes.io/docs/concepts/architecture/garbage-collection/ has the policies; dependents are the garbage
-collector's, which finds the finalizers that are set here. Evictions could be refused by a disruption budget, of which
-there are none here: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
+collector's, which finds the finalizers that are set here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,19 +15,15 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
-from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
-    ServerResponse,
     WriteQuery,
     dry_run_errors,
     whole_number,
-    write_options,
 )
 from trainwright.controller.local.apiserver.store import Changed, ObjectStore, StoredObject
-from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 from trainwright.controller.local.types.errors import invalid, not_supported
 from trainwright.controller.local.types.go_json import DocumentDecodeError, decode
 from trainwright.controller.local.types.model import builtin, models_by_kind
@@ -259,66 +254,3 @@ def checked_options(given: Mapping[str, Any]) -> DeleteOptions:
         policy=policy or "",
         dry_run=bool(dry_run),
     )
-
-
-_CONDITION = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "lastProbeTime": None,
-    "reason": "EvictionByEvictionAPI",
-    "message": "Eviction API: evicting",
-}
-
-
-class Evictions:
-    """Serves evictions.
-
-    Args:
-        writes: note the eviction.
-        deletes: without admission. As in kube-apiserver, webhooks are asked about the eviction and not the deletion.
-        admission: of evictions.
-    """
-
-    def __init__(self, writes: ResourceWrites, deletes: Deletes, admission: Chain) -> None:
-        self._writes = writes
-        self._deletes = deletes
-        self._admission = admission
-
-    async def create(self, call: RequestInfo) -> ServerResponse:
-        """Note the eviction in the pod's status and delete the pod, with its grace period. Raises StatusError."""
-        if call.request.method != "POST":
-            raise errors.method_not_allowed()
-        options = write_options(call.request, "CreateOptions")
-        eviction = bodies.read_object(call, options.validation)
-        metadata.set_namespace(metadata.metadata_of(eviction), call.namespace)
-        request = AdmissionRequest(call, "CREATE", eviction, None, options)
-        await self._admission.mutate(request)
-        eviction = request.new or eviction
-        if metadata.metadata_of(eviction).get("name") != call.name:
-            raise errors.bad_request("name in URL does not match name in Eviction object")
-        await self._admission.validate(request)
-        wanted = checked_options(eviction.get("deleteOptions") or {})
-        pod = replace(call, subresource="")
-        if options.dry_run or wanted.dry_run:
-            wanted = replace(wanted, dry_run=True)
-        else:
-
-            def note(live: Document) -> Document:
-                check_preconditions(pod, wanted, live["metadata"])
-                return _with_condition(pod, live)
-
-            # Nothing is awaited before the deletion: a client that goes must not leave a pod that is only noted.
-            self._writes.begin_change(pod, note, options)
-            wanted = replace(wanted, version=None)  # The note changed it.
-        await self._deletes.delete(pod, wanted)
-        return ServerResponse.of(errors.status("Success", code=201), 201)
-
-
-def _with_condition(call: RequestInfo, pod: Document) -> Document:
-    status = pod.get("status") or {}
-    found = [one for one in status.get("conditions") or () if one["type"] == _CONDITION["type"]]
-    if any({**one, **_CONDITION} == one for one in found):
-        return pod
-    others = [one for one in status.get("conditions") or () if one not in found]
-    condition = {**_CONDITION, "lastTransitionTime": times.format_time(call.now)}
-    return {**pod, "status": {**status, "conditions": [*others, condition]}}

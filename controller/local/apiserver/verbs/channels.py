@@ -1,30 +1,134 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pods/portforward`: TCP connections to ports of a pod, over one websocket.
+"""What is spoken over the websockets of pods: the channels of `exec`, and TCP connections of `portforward`.
 
-kubectl speaks SPDY/3.1 inside the websocket: two streams for each connection, one for data and one for the error.
-Clients of other languages open a pair of channels for each port of the query, as with `exec`.
+Each binary message of a websocket begins with the number of its channel. kubectl asks for websockets first since 1.31;
+older versions speak SPDY over HTTP, which is not served. For `portforward`, kubectl speaks SPDY/3.1 inside the
+websocket: two streams for each connection, one for data and one for the error. Clients of other languages open a pair
+of channels for each port of the query.
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets
 https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/
 """
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
+import msgspec
+
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
-from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import ServerResponse, ServerWebSocket, Upgrade, WriteQuery
-from trainwright.controller.local.apiserver.store import ObjectStore
-from trainwright.controller.local.apiserver.verbs.pods import check_upgrade
-from trainwright.controller.local.podaccess import PortSource, Streams, UnavailableError
+from trainwright.controller.local.apiserver.request.info import ServerWebSocket, encode
+from trainwright.controller.local.podaccess import ExecRequest, ExecSession, ExecSource, Streams, UnavailableError
 from trainwright.controller.runtime import TaskScope
 
+_V5 = "v5.channel.k8s.io"
+EXEC = (_V5, "v4.channel.k8s.io")
+"""Protocols of `exec`, the best first."""
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+"""Channels. A message on the last one names a channel that the client closes; version 4 does not have it."""
+
+
+class _Size(msgspec.Struct):
+    Width: int = 0
+    Height: int = 0
+
+
+async def serve_exec(
+    socket: ServerWebSocket, source: ExecSource, namespace: str, pod: str, request: ExecRequest
+) -> None:
+    """Start a process and speak of it over an open websocket, until one of the two ends. Raises ConnectionError."""
+    try:
+        session = await source(namespace, pod, request)
+    except UnavailableError as error:
+        await _tell(socket, errors.internal(str(error)).document())
+        return
+    await _Connection(socket, session, request).run()
+
+
+class _Connection:
+    """A session and its websocket."""
+
+    def __init__(self, socket: ServerWebSocket, session: ExecSession, request: ExecRequest) -> None:
+        self._socket = socket
+        self._session = session
+        self._request = request
+
+    async def run(self) -> None:
+        """Until the process has ended and its output is sent, or the client is gone; then the process is killed.
+
+        Raises ConnectionError.
+        """
+        try:
+            if self._request.stdout or self._request.stderr:
+                # As kubelet, so that the client knows that the process runs.
+                await self._socket.send(bytes([STDOUT if self._request.stdout else STDERR]))
+            async with TaskScope("exec") as tasks:
+                reading = tasks.start("exec/input", self._read())
+                running = tasks.start("exec/process", self._process())
+                await asyncio.wait({reading, running}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await self._session.close()
+
+    async def _process(self) -> None:
+        """Send all output, then the exit code."""
+        async with TaskScope("exec output") as tasks:
+            copies = {
+                tasks.start("exec/stdout", self._copy(self._session.stdout, STDOUT, wanted=self._request.stdout)),
+                tasks.start("exec/stderr", self._copy(self._session.stderr, STDERR, wanted=self._request.stderr)),
+            }
+            code = await self._session.wait()
+            await asyncio.wait(copies)
+        await _tell(self._socket, _exit_status(code))
+
+    async def _copy(self, output: AsyncIterator[bytes], channel: int, *, wanted: bool) -> None:
+        prefix = bytes([channel])
+        async for chunk in output:
+            if wanted:
+                await self._socket.send(prefix + chunk)
+
+    async def _read(self) -> None:
+        """Take input until the client is gone."""
+        while (message := await self._socket.receive()) is not None:
+            if not message:
+                continue
+            channel, data = message[0], message[1:]
+            if channel == STDIN and self._request.stdin:
+                await self._session.write(data)
+            elif channel == CLOSE and data == bytes([STDIN]) and self._socket.protocol == _V5:
+                await self._session.close_stdin()
+            elif channel == RESIZE and self._request.tty:
+                self._resize(data)
+
+    def _resize(self, data: bytes) -> None:
+        try:
+            size = msgspec.json.decode(data, type=_Size)
+        except msgspec.DecodeError:
+            return  # As kubelet: a terminal of the wrong size is no reason to end it.
+        if 0 < size.Width < 2**16 and 0 < size.Height < 2**16:
+            self._session.resize(size.Width, size.Height)
+
+
+async def _tell(socket: ServerWebSocket, status: Document) -> None:
+    await socket.send(bytes([ERROR]) + encode(status))
+
+
+def _exit_status(code: int) -> Document:
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: command terminated with exit code {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
 _TUNNEL, _CHANNELS = "SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io"
-PROTOCOLS = (_TUNNEL, _CHANNELS)
+FORWARD = (_TUNNEL, _CHANNELS)
+"""Protocols of `portforward`."""
 _CHUNK = 2**15
 _WAITING = 64
 """Chunks of one connection that wait for a pod that does not read; then the whole websocket waits."""
@@ -38,46 +142,12 @@ Incoming = asyncio.Queue[bytes | None]
 """What a client sends on one connection; None for its end."""
 
 
-class PodPortForwards:
-    """Serves `pods/portforward`.
-
-    Args:
-        store: has the pods.
-        source: connects to their ports.
-        admission: is asked about each request.
-    """
-
-    def __init__(self, store: ObjectStore, source: PortSource, admission: Chain) -> None:
-        self._store = store
-        self._source = source
-        self._admission = admission
-
-    async def connect(self, call: RequestInfo) -> ServerResponse:
-        """Make the connection a websocket. Raises StatusError."""
-        if call.request.method not in ("GET", "POST"):
-            raise errors.method_not_allowed()
-        ports = [int(one) for text in call.request.all("ports") for one in text.split(",") if one.isdecimal()]
-        wanted: Document = {"kind": "PodPortForwardOptions", "apiVersion": "v1", **({"ports": ports} if ports else {})}
-        options = WriteQuery(manager="", dry_run=False, validation="")
-        connection = AdmissionRequest(call, "CONNECT", wanted, None, options)
-        await self._admission.mutate(connection)
-        await self._admission.validate(connection)
-        wanted = connection.new or wanted
-        stored = self._store.get("pods", call.key)
-        if stored is None:
-            raise call.not_found()
-        if not (stored.document().get("spec") or {}).get("nodeName"):
-            raise errors.bad_request(f"pod {call.name} does not have a host assigned")
-        check_upgrade(call, PROTOCOLS)
-        source = partial(self._source, call.namespace, call.name)
-
-        async def serve(socket: ServerWebSocket) -> None:
-            if socket.protocol == _TUNNEL:
-                await SPDYTunnel(socket, source).run()
-            else:
-                await _serve_channels(socket, source, ports)
-
-        return ServerResponse(status=101, upgrade=Upgrade(PROTOCOLS, serve))
+async def serve_forward(socket: ServerWebSocket, connect: Connect, ports: list[int]) -> None:
+    """Forward ports over an open websocket, until the client is gone. Raises ConnectionError."""
+    if socket.protocol == _TUNNEL:
+        await SPDYTunnel(socket, connect).run()
+    else:
+        await _serve_channels(socket, connect, ports)
 
 
 async def forward(connect: Connect, port: int, incoming: Incoming, send: Send) -> str:
@@ -142,8 +212,6 @@ async def _serve_channels(socket: ServerWebSocket, connect: Connect, ports: list
             done, _ = await asyncio.wait({*pending, reading}, return_when=asyncio.FIRST_COMPLETED)
             pending -= done
 
-
-# ---------------------------------------------------------------------- SPDY
 
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
