@@ -3,21 +3,22 @@
 
 import re
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors
+from trainwright.controller.local.apiserver.kinds.places import entries
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields
 from trainwright.controller.local.cel.expression import compiled_over, with_maps
 from trainwright.controller.local.types.errors import invalid, required
 
-_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
-_RESERVED = frozenset(
-    {"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"}
-    | {"namespace", "null", "package", "return", "true", "var", "void", "while"}
+_IDENTIFIER = re.compile(
+    "(?!(as|break|const|continue|else|false|for|function|if|import|in|let|loop|namespace|null|package|return|true|var"
+    "|void|while)$)[_a-zA-Z][_a-zA-Z0-9]*"
 )
+USED = re.compile(r"\bvariables\.(\w+)")
+"""Variables in an expression."""
 
 
 class PatchType(NamedTuple):
@@ -27,12 +28,11 @@ class PatchType(NamedTuple):
     """Has the expression."""
     wanted: str
     """The type of its result, where objects are maps."""
-    told: str
 
 
 PATCHES = {
-    "ApplyConfiguration": PatchType("applyConfiguration", "map", "Object"),
-    "JSONPatch": PatchType("jsonPatch", "list", "list(JSONPatch)"),
+    "ApplyConfiguration": PatchType("applyConfiguration", "map"),
+    "JSONPatch": PatchType("jsonPatch", "list"),
 }
 VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
 """What validations may name."""
@@ -43,46 +43,14 @@ CONDITION_VARIABLES = ("object", "oldObject", "request", "params")
 class PolicyStrategy(BuiltInStrategy):
     """ValidatingAdmissionPolicies. Nobody checks the types of their expressions, so their status stays empty."""
 
+    initial: Document = {}  # noqa: RUF012 - never changed
     reset_fields: ResetFields = {"status": (("spec",), ("metadata",))}  # noqa: RUF012 - never changed
 
-    def prepare_for_create(self, document: Document) -> None:
-        super().prepare_for_create(document)
-        document["status"] = {}
 
-
-# -------------------------------------------------------------- webhooks
-
-
-@register("webhook client")
-def _client_errors(config: Document, field: str, _: Document) -> Errors:
-    url, service = config.get("url"), config.get("service")
-    if (url is None) == (service is None):
-        return [required(field, "exactly one of url or service is required")]
-    if url is None:
-        return []
-    where = f"{field}.url"
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        return [required(where, f"url must be a valid URL: {error}")]
-    user, _at, host = parts.netloc.rpartition("@")
-    found: Errors = []
-    if parts.scheme != "https":
-        found.append(invalid(where, url, "'https' is the only allowed URL scheme"))
-    if not host:
-        found.append(invalid(where, url, "host must be specified"))
-    if user or parts.fragment or parts.query:
-        found.append(invalid(where, url, "neither user information nor fragments nor query parameters are permitted"))
-    return found
-
-
-@register("review versions")
+@register("a known review version")
 def _version_errors(versions: list[str], field: str, _: Document) -> Errors:
-    repeated = {index for index, version in enumerate(versions) if version in versions[:index]}
-    found = [invalid(f"{field}[{index}]", versions[index], "duplicate version") for index in sorted(repeated)]
-    if versions and not {"v1", "v1beta1"} & set(versions):
-        found.append(invalid(field, versions, "must include at least one of v1, v1beta1"))
-    return found
+    known = not versions or {"v1", "v1beta1"} & set(versions)
+    return [] if known else [invalid(field, versions, "must include at least one of v1, v1beta1")]
 
 
 @register("only *")
@@ -91,90 +59,57 @@ def _star_errors(values: list[str], field: str, _: Document) -> Errors:
     return [invalid(field, values, text)] if len(values) > 1 and "*" in values else []
 
 
-@register("overlapping resources")
-def _resource_errors(resources: list[str], field: str, _: Document) -> Errors:
-    found: Errors = []
-    whole: set[str] = set()
-    everywhere: set[str] = set()
-    for index, name in enumerate(resources):
-        resource, slash, subresource = name.partition("/")
-        if slash and (resource in whole or subresource in everywhere):
-            found.append(invalid(f"{field}[{index}]", name, "another resource of the rule contains it"))
-        if slash and subresource == "*":
-            whole.add(resource)
-        if slash and resource == "*":
-            everywhere.add(subresource)
-    plain = [name for name in resources if name and "/" not in name]
-    if ("*/*" in resources and len(resources) > 1) or ("*" in plain and plain[-1] != "*"):
-        found.append(invalid(field, resources, "if '*' or '*/*' is present, must not specify other resources"))
-    return found
-
-
-# -------------------------------------------------------------- policies
-
-
-def _expression_errors(text: str, field: str, variables: tuple[str, ...], wanted: str = "dyn") -> Errors:
-    """Errors of an expression; `wanted` is the type of what it must give."""
-    if not text.strip():
-        return []
-    try:
-        found = compiled_over(text.strip(), variables).result
-    except ValueError as error:
-        return [invalid(field, text, f"compilation failed: {error}")]
-    fits = wanted == "dyn" or found in (wanted, "dyn")
-    return [] if fits else [invalid(field, text, f"must evaluate to {wanted} but got {found}")]
-
-
-@register("condition")
-def _condition_errors(text: str, field: str, _: Document) -> Errors:
-    return _expression_errors(text, field, CONDITION_VARIABLES, "bool")
-
-
-@register("condition over variables")
-def _validation_errors(text: str, field: str, _: Document) -> Errors:
-    return _expression_errors(text, field, VARIABLES, "bool") if text.strip() else [required(field)]
-
-
-@register("text over variables")
-def _message_errors(text: str, field: str, _: Document) -> Errors:
-    if text and not text.strip():
-        return [invalid(field, text, "must be non-empty if specified")]
-    return _expression_errors(text, field, VARIABLES, "string")
-
-
-@register("expression")
-def _any_errors(text: str, field: str, _: Document) -> Errors:
-    return _expression_errors(text, field, VARIABLES) if text.strip() else [required(field)]
-
-
-@register("variable")
-def _variable_errors(variable: Document, field: str, document: Document) -> Errors:
-    name, text = variable.get("name") or "", variable.get("expression") or ""
-    found = _any_errors(text, f"{field}.expression", document)
-    if not name.strip():
-        return [required(f"{field}.name"), *found]
-    if not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
-        found.append(invalid(f"{field}.name", name, "must be a valid CEL identifier"))
-    return found
-
-
-@register("mutation")
-def _mutation_errors(mutation: Document, field: str, _: Document) -> Errors:
-    kind = mutation.get("patchType") or ""
-    if kind not in PATCHES:
-        return []  # refused by a recorded rule
-    name, wanted, told = PATCHES[kind]
-    if mutation.get(name) is None:
-        return [required(f"{field}.{name}")]
-    where, text = f"{field}.{name}.expression", (mutation[name].get("expression") or "").strip()
-    if not text:
-        return [required(where)]
-    if wrong := _expression_errors(with_maps(text), where, VARIABLES):
-        return wrong
-    fits = compiled_over(with_maps(text), VARIABLES).result.partition("<")[0] in (wanted, "dyn")
-    return [] if fits else [invalid(where, text, f"must evaluate to {told}")]
-
-
 @register("Deny or Warn")
 def _action_errors(actions: list[str], field: str, _: Document) -> Errors:
     return [invalid(field, actions, "must not contain both Deny and Warn")] if {"Deny", "Warn"} <= set(actions) else []
+
+
+_EXPRESSIONS = (
+    ("matchConditions", "expression", CONDITION_VARIABLES, "bool"),
+    ("variables", "expression", VARIABLES, "dyn"),
+    ("validations", "expression", VARIABLES, "bool"),
+    ("validations", "messageExpression", VARIABLES, "string"),
+    ("auditAnnotations", "valueExpression", VARIABLES, "dyn"),
+)
+"""Where a policy has expressions, what they may name, and the type that each has to give."""
+
+
+@register("expressions")
+def _policy_errors(spec: Document, field: str, _: Document) -> Errors:
+    found: Errors = []
+    declared = [one.get("name") or "" for one in entries(spec, "variables")]
+    for name, key, variables, wanted in _EXPRESSIONS:
+        # Without a kind of parameters there are none.
+        known = tuple(one for one in variables if one != "params" or spec.get("paramKind") is not None)
+        for index, one in enumerate(entries(spec, name)):
+            usable = declared[:index] if name == "variables" else declared
+            found += _expression_errors(one.get(key) or "", f"{field}.{name}[{index}].{key}", known, wanted, usable)
+    for index, name in enumerate(declared):
+        if name and not _IDENTIFIER.fullmatch(name):
+            found.append(invalid(f"{field}.variables[{index}].name", name, "must be a valid CEL identifier"))
+    for index, mutation in enumerate(entries(spec, "mutations")):
+        found += _mutation_errors(mutation, f"{field}.mutations[{index}]", declared)
+    return found
+
+
+def _mutation_errors(mutation: Document, field: str, declared: list[str]) -> Errors:
+    kind = PATCHES.get(mutation.get("patchType") or "")
+    if kind is None:
+        return []  # refused by a recorded rule
+    if (patch := mutation.get(kind.field)) is None:
+        return [required(f"{field}.{kind.field}")]
+    where, text = f"{field}.{kind.field}.expression", (patch.get("expression") or "").strip()
+    return _expression_errors(with_maps(text), where, VARIABLES, kind.wanted, declared) if text else [required(where)]
+
+
+def _expression_errors(text: str, field: str, variables: tuple[str, ...], wanted: str, declared: list[str]) -> Errors:
+    if not (text := text.strip()):
+        return []
+    try:
+        found = compiled_over(text, variables).result.partition("<")[0]
+    except ValueError as error:
+        return [invalid(field, text, f"compilation failed: {error}")]
+    if missing := set(USED.findall(text)).difference(declared):
+        return [invalid(field, text, f"compilation failed: undeclared variables {', '.join(sorted(missing))}")]
+    fits = "dyn" in (wanted, found) or found == wanted
+    return [] if fits else [invalid(field, text, f"must evaluate to {wanted} but got {found}")]

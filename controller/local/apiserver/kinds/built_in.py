@@ -216,14 +216,11 @@ _STRATEGIES: dict[str, type[BuiltInStrategy]] = {
     "v1 ReplicationController": others.ReplicationControllerStrategy,
     "v1 Secret": others.SecretStrategy,
     "v1 Service": ServiceStrategy,
-    "v1 ServiceAccount": others.ServiceAccountStrategy,
     "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": PolicyStrategy,
     "apps/v1 DaemonSet": others.DaemonSetStrategy,
     "apps/v1 StatefulSet": others.StatefulSetStrategy,
     "batch/v1 Job": JobStrategy,
-    "coordination.k8s.io/v1 Lease": others.LeaseStrategy,
     "events.k8s.io/v1 Event": others.EventStrategy,
-    "node.k8s.io/v1 RuntimeClass": others.RuntimeClassStrategy,
 }
 """Kinds with code of their own."""
 ACTED_ON = frozenset(

@@ -8,7 +8,7 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.defaulting import fill_object
 from trainwright.controller.local.apiserver.kinds.formats import NAME_RULES, same
-from trainwright.controller.local.apiserver.kinds.places import part, places
+from trainwright.controller.local.apiserver.kinds.places import part, places, values_of
 from trainwright.controller.local.apiserver.kinds.podspecs import default_pod_spec, pod_spec_warnings
 from trainwright.controller.local.apiserver.kinds.rules import check, check_change, tables
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop
@@ -26,6 +26,15 @@ _ANY_FINALIZER = frozenset(
 )
 """Kinds whose finalizers the real server does not look at."""
 
+_NOT_STORED = {
+    "v1 ServiceAccount": tuple(
+        f"secrets[*].{field}" for field in ("apiVersion", "fieldPath", "kind", "namespace", "resourceVersion", "uid")
+    ),
+    "apps/v1 StatefulSet": ("spec.updateStrategy.rollingUpdate.maxUnavailable",),
+    "coordination.k8s.io/v1 Lease": ("spec.strategy", "spec.preferredHolder"),
+}
+"""Fields that are dropped: of features that are off by default, and more than the names of secrets."""
+
 
 class BuiltInStrategy(Strategy):
     """The rules of a kind that is a Go struct to the real server. A kind that needs more has a subclass.
@@ -34,8 +43,12 @@ class BuiltInStrategy(Strategy):
         kind: its row in the table of recorded kinds.
     """
 
+    initial: Document | None = None
+    """The status of a new object, where it is not that of the table."""
+
     def __init__(self, kind: RecordedKind) -> None:
         self.kind = kind
+        self._initial = bytes(kind.initial) if self.initial is None else msgspec.json.encode(self.initial)
         self.rules = f"{kind.api_version} {kind.kind}"
         """The name of its rules."""
         self.create_on_update = kind.create_on_update
@@ -57,9 +70,9 @@ class BuiltInStrategy(Strategy):
                 default_pod_spec((template or {"spec": {}})["spec"])
 
     def prepare_for_create(self, document: Document) -> None:
-        _null_empty_lists(document, builtin(self.kind.model))
+        self._drop_not_stored(document)
         if self._has_status:
-            set_or_drop(document, "status", msgspec.json.decode(self.kind.initial))
+            set_or_drop(document, "status", msgspec.json.decode(self._initial))
         if self.kind.generation:
             document["metadata"]["generation"] = self.kind.generation
 
@@ -70,12 +83,20 @@ class BuiltInStrategy(Strategy):
             return
         if self._has_status:
             set_or_drop(new, "status", old.get("status"))
-        _null_empty_lists(new, builtin(self.kind.model))
+        self._drop_not_stored(new)
         changed = any(new.get(field) != old.get(field) for field in self.kind.counted)
         if LABELS in self.kind.counted and not same(new["metadata"].get("labels"), old["metadata"].get("labels")):
             changed = True
         if changed:
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
+    def _drop_not_stored(self, document: Document) -> None:
+        for path in _NOT_STORED.get(self.rules, ()):
+            holder, _, field = path.rpartition(".")
+            for value in values_of(holder)(document):
+                if isinstance(value, dict):
+                    value.pop(field, None)
+        _null_empty_lists(document, builtin(self.kind.model))
 
     def validate(self, document: Document) -> list[DocumentError]:
         found = self._object_errors(document) + check(self.rules, document)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fills in what a document of a built-in kind leaves open, by the defaults that were recorded of its structs."""
+"""Fills in what a document of a built-in kind leaves open, by the defaults that were recorded of its structs.
+
+Amounts of resources are written canonically, and rounded up to thousandths.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,11 +12,14 @@ from typing import Any
 import msgspec
 
 from trainwright.api.objects import Document
+from trainwright.api.quantity import Quantity
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault, recorded
-from trainwright.controller.local.types.model import builtin
+from trainwright.controller.local.types.model import QUANTITY, Type, builtin
 
 _PLAIN = ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")
 """Structs without defaults, at which the walk ends."""
+_MILLI = 10**6
+"""Billionths in a thousandth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,8 @@ class _Struct:
     defaults: tuple[RecordedDefault, ...]
     filled: frozenset[str]
     """Fields whose zero value counts as absent: Go has no pointers there."""
+    amounts: tuple[str, ...]
+    """Fields with amounts by the name of the resource."""
     inner: tuple[tuple[str, str], ...]
     """Fields that hold structs, lists or maps of them, with the model."""
 
@@ -43,9 +51,20 @@ def fill(document: Document, model: str, kind: str = "", field: str = "") -> Non
             continue
         if default.when is None or _holds(default.when, document, kind, field):
             document[default.field] = msgspec.json.decode(default.value)
+    for name in known.amounts:
+        _round_up(document.get(name) or {})
     for name, inner in known.inner:
         for part in _structs(document.get(name)):
             fill(part, inner, kind, name)
+
+
+def _round_up(listed: Document) -> None:
+    for name, wire in listed.items():
+        try:
+            quantity = Quantity.parse(wire)
+        except ValueError:
+            continue  # Validation names it.
+        listed[name] = Quantity(-(-quantity.nanos // _MILLI) * _MILLI, quantity.style).canonical()
 
 
 def fill_object(document: Document, model: str) -> None:
@@ -86,12 +105,18 @@ def _struct(model: str) -> _Struct:
         (name, held) for name, held in held_structs(model).items() if held not in _PLAIN and _has_defaults(held)
     )
     filled = frozenset(name for name, one in builtin(model).fields.items() if not one.pointer)
-    return _Struct(tuple(recorded().defaults.get(model, ())), filled, inner)
+    return _Struct(tuple(recorded().defaults.get(model, ())), filled, _amounts(builtin(model)), inner)
+
+
+def _amounts(struct: Type) -> tuple[str, ...]:
+    """The fields of a struct that hold amounts of resources."""
+    values = {name: field.type.values for name, field in struct.fields.items() if field.type.sort == "map"}
+    return tuple(name for name, value in values.items() if value is not None and value.name == QUANTITY)
 
 
 @cache
 def _has_defaults(model: str) -> bool:
-    """Whether a struct or one within it has defaults."""
+    """Whether a struct or one within it has defaults or amounts."""
     seen: set[str] = set()
     waiting = [model]
     while waiting:
@@ -99,7 +124,7 @@ def _has_defaults(model: str) -> bool:
         if name in seen or name in _PLAIN:
             continue
         seen.add(name)
-        if name in recorded().defaults:
+        if name in recorded().defaults or _amounts(builtin(name)):
             return True
         waiting += held_structs(name).values()
     return False

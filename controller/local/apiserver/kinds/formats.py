@@ -5,6 +5,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from trainwright.api import names
 from trainwright.api.names import NameRule
@@ -13,107 +14,62 @@ from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
 from trainwright.controller.local.types.errors import DocumentError, invalid
 
 Errors = list[DocumentError]
+Format = Callable[[Any], list[str]]
+"""What is wrong with a value; nothing for a good one."""
 
-_CONFIG_KEY = re.compile("[-._a-zA-Z0-9]+")
-_LONGEST_KEY = 253
-_LONGEST_PORT_NAME = 15
 _LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
-def port_number(port: int) -> list[str]:
-    """A port of TCP or UDP."""
-    return [] if 1 <= port <= 65_535 else ["must be between 1 and 65535, inclusive"]
+def _test(passes: Callable[[Any], object], told: str) -> Format:
+    return lambda value: [] if passes(value) else [told]
 
 
-def port_name(name: str) -> list[str]:
-    """A port's name (RFC 6335, lower case)."""
-    good = re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", name) and re.search("[a-z]", name)
-    if good and len(name) <= _LONGEST_PORT_NAME:
+def _matching(pattern: str, told: str) -> Format:
+    return _test(re.compile(pattern, re.DOTALL).fullmatch, told)
+
+
+def _reads(read: Callable[[Any], object], told: str) -> Format:
+    def problems(value: Any) -> list[str]:
+        try:
+            read(value)
+        except ValueError:
+            return [told]
         return []
-    return [f"must be at most {_LONGEST_PORT_NAME} of a-z, 0-9 and single hyphens within, with a letter"]
+
+    return problems
 
 
-def port_or_name(port: int | str) -> list[str]:
-    """A port that is given by number or by name."""
-    return port_name(port) if isinstance(port, str) else port_number(port)
-
-
-def variable_name(name: str) -> list[str]:
-    """The name of an environment variable."""
-    if name.isascii() and name.isprintable() and "=" not in name:
-        return []
-    return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
-
-
-def config_key(key: str) -> list[str]:
-    """A key of a ConfigMap or Secret, which becomes the name of a file."""
-    if len(key) <= _LONGEST_KEY and _CONFIG_KEY.fullmatch(key) and not key.startswith("..") and key != ".":
-        return []
-    return [f"must be at most {_LONGEST_KEY} of {_CONFIG_KEY.pattern}, and neither '.' nor begin with '..'"]
-
-
-def ip_address(address: str) -> list[str]:
+def _address(text: str) -> object:
     """An address of IPv4 or IPv6. Leading zeros are taken, as Kubernetes always did."""
-    try:
-        ipaddress.ip_address(re.sub(r"(^|\.)0+(?=\d)", r"\1", address) if ":" not in address else address)
-    except ValueError:
-        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
-    return []
+    return ipaddress.ip_address(re.sub(r"(^|\.)0+(?=\d)", r"\1", text) if ":" not in text else text)
 
 
-def ip_range(value: str) -> list[str]:
-    """A range of addresses."""
-    try:
-        ipaddress.ip_network(value, strict=False)
-    except ValueError:
-        return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
-    return []
+_port_number = _test(range(1, 65_536).__contains__, "must be between 1 and 65535, inclusive")
+_port_name = _matching(
+    "(?=.*[a-z])(?=.{1,15}$)[a-z0-9]+(-[a-z0-9]+)*",
+    "must be at most 15 of a-z, 0-9 and single hyphens within, with a letter",
+)
+_percentage = _matching("([0-9]{1,2}|100)%", "must be a number, or a percentage such as 10%, of at most 100%")
 
 
-def no_backsteps(path: str) -> list[str]:
-    """A path that does not lead upwards."""
-    return ["must not contain '..'"] if ".." in path.split("/") else []
-
-
-def descending_path(path: str) -> list[str]:
-    """A relative path that does not lead upwards."""
-    return ["must be a relative path"] if path.startswith("/") else no_backsteps(path)
-
-
-def file_path(path: str) -> list[str]:
-    """The path of a file in a volume. Names that begin with two dots are the kubelet's."""
-    return ["must not start with '..'"] if path.startswith("..") else descending_path(path)
-
-
-def finalizer(name: str) -> list[str]:
-    """A finalizer without a domain must be one of Kubernetes' own."""
-    if "/" in name or name in _STANDARD_FINALIZERS:
-        return []
-    return ["name is neither a standard finalizer name nor is it fully qualified"]
-
-
-def share(value: int | str) -> list[str]:
+def _share(value: int | str) -> list[str]:
     """A number of pods, or a percentage of them."""
-    if isinstance(value, int):
-        return [] if value >= 0 else ["must be greater than or equal to 0"]
-    good = re.fullmatch("[0-9]+%", value) and int(value[:-1]) <= 100
-    return [] if good else ["must be a number, or a percentage such as 10%, of at most 100%"]
+    return _percentage(value) if isinstance(value, str) else [] if value >= 0 else ["must not be negative"]
 
 
-def limit_type(name: str) -> list[str]:
+def _limit_type(name: str) -> list[str]:
     """What a limit of a LimitRange is of: a type that Kubernetes knows, or one with a domain."""
     few = [] if "/" in name or name in _LIMIT_TYPES else ["must be a standard limit type or fully qualified"]
     return names.qualified(name) or few
 
 
-def webhook_name(name: str) -> list[str]:
-    """The name of a webhook: a domain with three segments."""
+def _webhook_name(name: str) -> list[str]:
     few = ["should be a domain with at least three segments separated by dots"]
     return names.dns_subdomain(name) or (few if name.count(".") < 2 else [])
 
 
-def domain_path(text: str) -> list[str]:
+def _domain_path(text: str) -> list[str]:
     """A path below a domain, such as the name of a controller: `acme.io/foo`."""
     host, _, path = text.partition("/")
     if not host or not path or not re.fullmatch(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", path):
@@ -121,11 +77,12 @@ def domain_path(text: str) -> list[str]:
     return names.dns_subdomain(host)
 
 
-def one_line(text: str) -> list[str]:
-    """A text that is not blank, and without line breaks."""
-    if text and not text.strip():
-        return ["must be non-empty if specified"]
-    return ["must not contain line breaks"] if re.search(r"[\n\r]", text.strip()) else []
+def _is_webhook_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.scheme == "https" and parts.netloc) and not ("@" in parts.netloc or parts.query or parts.fragment)
 
 
 NAME_RULES: Mapping[str, NameRule] = {
@@ -135,43 +92,51 @@ NAME_RULES: Mapping[str, NameRule] = {
     "path_segment": names.path_segment,
 }
 """Rules of names of objects."""
-FORMATS: Mapping[str, Callable[[Any], list[str]]] = {
+FORMATS: Mapping[str, Format] = {
     **NAME_RULES,
     "qualified": names.qualified,
     "label_value": names.label_value,
     "annotation": lambda key: names.qualified(key.lower()),
     "subdomain_prefix": names.as_prefix(names.dns_subdomain),
-    "finalizer": finalizer,
-    "port": port_number,
-    "port_name": port_name,
-    "port_or_name": port_or_name,
-    "variable": variable_name,
-    "header": lambda name: [] if re.fullmatch("[-A-Za-z0-9]+", name) else ["is no name of an HTTP header"],
-    "config_key": config_key,
-    "ip": ip_address,
-    "cidr": ip_range,
-    "share": share,
-    "no_backsteps": no_backsteps,
-    "descending_path": descending_path,
-    "file_path": file_path,
-    "absolute_path": lambda path: [] if path.startswith("/") else ["must be an absolute path"],
-    "unpadded": lambda text: [] if text == text.strip() else ["must not have leading or trailing whitespace"],
-    "limit_type": limit_type,
-    "webhook_name": webhook_name,
-    "domain_path": domain_path,
+    "finalizer": _test(
+        lambda name: "/" in name or name in _STANDARD_FINALIZERS,
+        "name is neither a standard finalizer name nor is it fully qualified",
+    ),
+    "port": _port_number,
+    "port_name": _port_name,
+    "port_or_name": lambda port: _port_name(port) if isinstance(port, str) else _port_number(port),
+    "variable": _matching("[ -<>-~]*", "must consist only of printable ASCII characters other than '='"),
+    "header": _matching("[-A-Za-z0-9]+", "is no name of an HTTP header"),
+    "config_key": _matching(
+        r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}",
+        "must be at most 253 of [-._a-zA-Z0-9], and neither '.' nor begin with '..'",
+    ),
+    "ip": _reads(_address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+    "cidr": _reads(
+        lambda text: ipaddress.ip_network(text, strict=False),
+        "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
+    ),
+    "share": _share,
+    "no_backsteps": _test(lambda path: ".." not in path.split("/"), "must not contain '..'"),
+    "descending_path": _matching(r"(?!/)(?!(.*/)?\.\.(/|$)).*", "must be a relative path without '..'"),
+    "file_path": _matching(r"(?!/)(?!\.\.)(?!.*/\.\.(/|$)).*", "must be a relative path without '..'"),
+    "absolute_path": _test(lambda path: path.startswith("/"), "must be an absolute path"),
+    "unpadded": _test(lambda text: text == text.strip(), "must not have leading or trailing whitespace"),
+    "limit_type": _limit_type,
+    "webhook_name": _webhook_name,
+    "webhook_url": _test(_is_webhook_url, "must be an https URL of host and path alone"),
+    "domain_path": _domain_path,
     "host": lambda name: names.dns_subdomain(name.removesuffix(".")),
-    "positive_quantity": lambda value: [] if Quantity.parse(value).nanos > 0 else ["must be greater than zero"],
-    "one_line": one_line,
-    "not_blank": lambda text: [] if text.strip() else ["must not be empty"],
+    "positive_quantity": _test(lambda value: Quantity.parse(value).nanos > 0, "must be greater than zero"),
+    "one_line": _matching(r"|(?=.*\S)\s*[^\n\r]*\s*", "must be one line that is not blank"),
+    "not_blank": _test(str.strip, "must not be empty"),
 }
-"""Formats of values by their names in rules: what is wrong with a value, nothing for a good one."""
+"""Formats of values by their names in rules."""
 
 
 def immutable_errors(new: Any, old: Any, field: str) -> Errors:
     """A value that an update may not change. Absent, empty and null are the same."""
-    if same(new, old):
-        return []
-    return [invalid(field, new, IMMUTABLE)]
+    return [] if same(new, old) else [invalid(field, new, IMMUTABLE)]
 
 
 def same(one: Any, other: Any) -> bool:

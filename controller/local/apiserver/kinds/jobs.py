@@ -2,9 +2,10 @@
 """Jobs: their selector, their defaults, and what no rule of `rules/jobs.json` says of their template and status."""
 
 import copy
-from collections.abc import Iterator
+import re
 
 from trainwright.api import names
+from trainwright.api.conditions import is_true
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, immutable_errors, same
@@ -19,8 +20,9 @@ _JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _BACKOFF_LIMIT = 6
 _LARGEST = 2**31 - 1
-_DIGITS = 19
-"""Of the largest number that Go reads as an index."""
+_ENDS = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+"""Conditions that end a Job, and those that come before them. All stay True once they are."""
+_INDEXES = re.compile("[0-9]{1,19}(-[0-9]{1,19})?(,[0-9]{1,19}(-[0-9]{1,19})?)*")
 
 
 class JobStrategy(BuiltInStrategy):
@@ -30,6 +32,8 @@ class JobStrategy(BuiltInStrategy):
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
         "or set propagationPolicy=Orphan to suppress this warning"
     )
+
+    initial: Document = {}  # noqa: RUF012 - never changed
 
     def __init__(self, kind: RecordedKind) -> None:
         super().__init__(kind)
@@ -46,7 +50,7 @@ class JobStrategy(BuiltInStrategy):
         metadata = document["metadata"]
         labels = spec["template"]["metadata"].get("labels")
         if labels and not metadata.get("labels"):
-            # One object in two places, as in Go: the generated labels come to both.
+            # One object in two places, as in Go: generated labels come to both.
             metadata["labels"] = labels
         ensure(spec, "podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
         ensure(spec, "manualSelector", False)
@@ -57,12 +61,12 @@ class JobStrategy(BuiltInStrategy):
 
     def prepare_for_create(self, document: Document) -> None:
         super().prepare_for_create(document)
-        document["status"] = {}
+        metadata, template = document["metadata"], document["spec"]["template"]["metadata"]
+        has_own_labels = metadata.get("labels") and metadata["labels"] is not template.get("labels")
         if not document["spec"].get("manualSelector"):
             _make_selector(document)
-        metadata, labels = document["metadata"], document["spec"]["template"]["metadata"].get("labels")
-        if labels and (not metadata.get("labels") or metadata["labels"] is labels):
-            metadata["labels"] = dict(labels)
+        if template.get("labels") and not has_own_labels:
+            metadata["labels"] = dict(template["labels"])
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         found = super().validate_update(new, old, subresource)
@@ -77,17 +81,19 @@ class JobStrategy(BuiltInStrategy):
 
 def _make_selector(job: Document) -> None:
     """Select the pods by the uid of the Job. Labels that the template has already are checked by validation."""
-    spec, metadata = job["spec"], job["metadata"]
-    template = spec["template"]["metadata"]
-    if template.get("labels") is None:
-        template["labels"] = {}
-    for key in _JOB_NAME_LABELS:
-        template["labels"].setdefault(key, metadata.get("name") or "")
-    for key in _UID_LABELS:
-        template["labels"].setdefault(key, metadata.get("uid") or "")
+    spec, template = job["spec"], job["spec"]["template"]["metadata"]
+    generated = _generated_labels(job)
+    template["labels"] = generated | part(template, "labels")
     ensure(spec, "selector", {})
     ensure(spec["selector"], "matchLabels", {})
-    spec["selector"]["matchLabels"].setdefault(_UID_LABELS[1], metadata.get("uid") or "")
+    spec["selector"]["matchLabels"].setdefault(_UID_LABELS[1], generated[_UID_LABELS[1]])
+
+
+def _generated_labels(job: Document) -> dict[str, str]:
+    metadata = part(job, "metadata")
+    return dict.fromkeys(_UID_LABELS, metadata.get("uid") or "") | dict.fromkeys(
+        _JOB_NAME_LABELS, metadata.get("name") or ""
+    )
 
 
 # -------------------------------------------------------------- checks that rules call
@@ -96,13 +102,12 @@ def _make_selector(job: Document) -> None:
 @register("generated selector")
 def _generated_selector_errors(job: Document, _: str, __: Document) -> Errors:
     """Unless a Job has a selector of its own, its template has the labels that the server makes."""
-    spec, metadata = part(job, "spec"), part(job, "metadata")
+    spec = part(job, "spec")
     if spec.get("manualSelector") or spec.get("selector") is None:
         return []
-    uid, name = metadata.get("uid") or "", metadata.get("name") or ""
     labels = part(part(part(spec, "template"), "metadata"), "labels")
     found: Errors = []
-    generated = dict.fromkeys(_UID_LABELS, uid) | dict.fromkeys(_JOB_NAME_LABELS, name)
+    generated = _generated_labels(job)
     for key, value in generated.items():
         field = f"spec.template.metadata.labels[{key}]"
         if key not in labels:
@@ -130,49 +135,33 @@ def _success_rule_errors(rule: Document, field: str, spec: Document) -> Errors:
     if indexes is None:
         text = "at least one of succeededCount or succeededIndexes must be specified"
         return [] if count is not None else [required(field, text)]
-    try:
-        total = count_indexes(indexes, spec.get("completions") or 0)
-    except IndexesError as error:
-        return [invalid(f"{field}.succeededIndexes", indexes, f"error parsing succeededIndexes: {error}")]
+    total = count_indexes(indexes, spec.get("completions") or 0)
+    if total is None:
+        text = f"must be increasing indexes and ranges below {spec.get('completions')}, such as '0,2-4'"
+        return [invalid(f"{field}.succeededIndexes", indexes, text)]
     if count is None or count <= total:
         return []
     text = f"must be less than or equal to {total} (the number of indexes in succeededIndexes)"
     return [invalid(f"{field}.succeededCount", count, text)]
 
 
-@register("ordered")
-def _order_errors(values: list[int], field: str, _: Document) -> Errors:
-    return [] if values == sorted(values) else [invalid(field, values, "must be ordered")]
-
-
-class IndexesError(ValueError):
-    """A list of indexes that cannot be read."""
-
-
-def count_indexes(text: str, completions: int) -> int:
-    """How many indexes a list such as `0,2-4` names. Raises IndexesError."""
-    last = -1
-    total = 0
-    for first, final in _intervals(text, completions):
-        if last >= first or final < first:
-            raise IndexesError(f"non-increasing order, previous: {last}, current: {first}")
-        total += final - first + 1
-        last = final
+def count_indexes(text: str, completions: int) -> int | None:
+    """How many indexes a list such as `0,2-4` names; None if it is no such list."""
+    if text and not _INDEXES.fullmatch(text):
+        return None
+    last, total = -1, 0
+    for interval in text.split(",") if text else ():
+        first, dash, final = interval.partition("-")
+        begin, end = int(first), int(final or first)
+        if not last < begin <= end < completions or (dash and begin == end):
+            return None
+        last, total = end, total + end - begin + 1
     return total
 
 
-def _intervals(text: str, completions: int) -> Iterator[tuple[int, int]]:
-    """First and last index of each part. Raises IndexesError."""
-    for interval in text.split(",") if text else ():
-        numbers: list[int] = []
-        for limit in interval.split("-", 1):
-            # Python refuses to read numbers of thousands of digits.
-            if not (limit.isascii() and limit.isdecimal()) or len(limit) > _DIGITS or int(limit) >= completions:
-                raise IndexesError(f'no index below {completions}: "{limit}"')
-            numbers.append(int(limit))
-        if len(numbers) > 1 and numbers[0] == numbers[1]:
-            raise IndexesError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
-        yield numbers[0], numbers[-1]
+@register("ordered")
+def _order_errors(values: list[int], field: str, _: Document) -> Errors:
+    return [] if values == sorted(values) else [invalid(field, values, "must be ordered")]
 
 
 # -------------------------------------------------------------- updates
@@ -181,7 +170,7 @@ def _intervals(text: str, completions: int) -> Iterator[tuple[int, int]]:
 def may_change_template(job: Document) -> bool:
     """Whether scheduling directives and resources of the template may change: nothing runs by it."""
     spec, status = part(job, "spec"), part(job, "status")
-    idle = status.get("startTime") is None or is_true(status, "Suspended")
+    idle = status.get("startTime") is None or is_true(status.get("conditions"), "Suspended")
     return bool(spec.get("suspend")) and idle and not status.get("active")
 
 
@@ -205,30 +194,27 @@ def _template_errors(job: Document, old: Document) -> Errors:
     return [] if same(now, expected) else [invalid("spec.template.spec", now, IMMUTABLE)]
 
 
-def is_true(status: Document, kind: str) -> bool:
-    """Whether a condition is True."""
-    return any(one.get("type") == kind and one.get("status") == "True" for one in entries(status, "conditions"))
-
-
 def _status_errors(job: Document, old: Document) -> Errors:
     """What a controller under test may not write: ends without their reason, ends taken back, pods after the end."""
-    status, before = part(job, "status"), part(old, "status")
-    found: Errors = []
+    status, found = part(job, "status"), list[DocumentError]()
 
     def wrong(text: str) -> None:
         found.append(invalid_unshown("status.conditions", text))
 
-    complete, failed = is_true(status, "Complete"), is_true(status, "Failed")
-    for kind in ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"):
-        if is_true(before, kind) and not is_true(status, kind):
-            wrong(f"cannot disable the terminal {kind}=True condition")
-    if (complete, failed) == (is_true(before, "Complete"), is_true(before, "Failed")):
+    now, then = (
+        {end for end in (*_ENDS, *_ENDS.values()) if is_true(part(one, "status").get("conditions"), end)}
+        for one in (job, old)
+    )
+    if then - now:
+        wrong(f"cannot disable the terminal conditions {', '.join(sorted(then - now))}")
+    complete, ended = "Complete" in now, now & _ENDS.keys()
+    if ended == then & _ENDS.keys():
         return found
-    if complete and (failed or is_true(status, "FailureTarget")):
+    if complete and now & {"Failed", "FailureTarget"}:
         wrong("cannot set Complete=True beside Failed=True or FailureTarget=True")
-    for end, reason in (("Complete", "SuccessCriteriaMet"), ("Failed", "FailureTarget")):
-        if is_true(status, end) and not is_true(status, reason):
-            wrong(f"cannot set {end}=True condition without the {reason}=true condition")
+    for end in ended:
+        if _ENDS[end] not in now:
+            wrong(f"cannot set {end}=True condition without the {_ENDS[end]}=true condition")
     if complete and status.get("completionTime") is None:
         found.append(required("status.completionTime", "completionTime is required for Complete jobs"))
     if status.get("startTime") is None:

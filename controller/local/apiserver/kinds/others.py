@@ -1,37 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smaller kinds that something here acts on: what no rule of `rules/*.json` and no recorded default says."""
+"""The smaller kinds: what no rule of `rules/*.json` and no recorded default says."""
 
 import base64
 import copy
 import json
 from collections.abc import Mapping
 
-from trainwright.api import times
 from trainwright.api.amounts import read as read_amounts
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
-from trainwright.api.surroundings import new_uid
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, same
 from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
-from trainwright.controller.local.apiserver.kinds.podspecs import (
-    amount_errors,
-    resource_errors,
-    round_up,
-    round_up_resources,
-)
+from trainwright.controller.local.apiserver.kinds.podspecs import amount_errors
 from trainwright.controller.local.apiserver.kinds.rules import check
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
 from trainwright.controller.local.types.errors import DocumentError, forbidden, invalid, required, too_long
 from trainwright.controller.local.types.go_json import normalize
-from trainwright.controller.local.values import TOO_DEEP
-
-LARGEST = 1024 * 1024
-"""Bytes of a Secret or ConfigMap."""
-
 
 # -------------------------------------------------------------- namespaces
 
@@ -44,6 +32,7 @@ IMMORTAL = ("default", "kube-system", "kube-public")
 class NamespaceStrategy(BuiltInStrategy):
     """Namespaces: held by a finalizer in `spec` until their content is gone."""
 
+    initial: Document = {"phase": "Active"}  # noqa: RUF012 - never changed
     reset_fields: ResetFields = {"finalize": (("status",),)}  # noqa: RUF012 - never changed
     marks_time_only = True
 
@@ -54,10 +43,8 @@ class NamespaceStrategy(BuiltInStrategy):
 
     def prepare_for_create(self, document: Document) -> None:
         super().prepare_for_create(document)
-        document["status"] = {"phase": "Active"}
-        finalizers = list(texts(document["spec"], "finalizers"))
-        if FINALIZER not in finalizers:
-            document["spec"]["finalizers"] = [*finalizers, FINALIZER]
+        finalizers = texts(document["spec"], "finalizers")
+        document["spec"]["finalizers"] = list(dict.fromkeys([*finalizers, FINALIZER]))
         # Once more: a generated name was not there for the defaults.
         _label(document)
 
@@ -87,9 +74,15 @@ def _label(document: Document) -> None:
 
 # -------------------------------------------------------------- configuration
 
+LARGEST = 1024 * 1024
+"""Bytes of a Secret or ConfigMap."""
 _ACCOUNT = "kubernetes.io/service-account.name"
-_JSON_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
-_SECRET_KEYS = {"kubernetes.io/ssh-auth": ("ssh-privatekey",), "kubernetes.io/tls": ("tls.crt", "tls.key")}
+_SECRET_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
 
 
 class SecretStrategy(BuiltInStrategy):
@@ -99,28 +92,9 @@ class SecretStrategy(BuiltInStrategy):
         super().default(document)
         given = document.pop("stringData", None)
         if given:
-            data = document["data"] = dict(part(document, "data"))
-            for key, text in given.items():
-                data[key] = base64.b64encode((text or "").encode()).decode()
+            encoded = {key: base64.b64encode((text or "").encode()).decode() for key, text in given.items()}
+            document["data"] = {**part(document, "data"), **encoded}
         ensure_filled(document, "type", "Opaque")
-
-
-class ServiceAccountStrategy(BuiltInStrategy):
-    """ServiceAccounts. Secrets are named; other fields of the references are dropped, and owned by who wrote them."""
-
-    def prepare_for_create(self, document: Document) -> None:
-        super().prepare_for_create(document)
-        _name_secrets(document)
-
-    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_for_update(new, old, subresource)
-        _name_secrets(new)
-
-
-def _name_secrets(account: Document) -> None:
-    if account.get("secrets"):
-        named = [{"name": secret["name"]} if secret.get("name") else {} for secret in account["secrets"]]
-        account["secrets"] = named
 
 
 @register("size of a ConfigMap")
@@ -134,34 +108,29 @@ def _config_map_errors(document: Document, _: str, __: Document) -> Errors:
 
 
 @register("content of a Secret")
-def secret_errors(secret: Document, _: str, __: Document) -> Errors:
+def _secret_errors(secret: Document, _: str, __: Document) -> Errors:
     """Errors of a Secret's data, which has the keys of its type."""
     data = {key: base64.b64decode(value or "") for key, value in part(secret, "data").items()}
     found = [too_long("data", LARGEST)] if sum(map(len, data.values())) > LARGEST else []
     kind = secret.get("type") or ""
-    if kind == "kubernetes.io/service-account-token":
-        if not part(part(secret, "metadata"), "annotations").get(_ACCOUNT):
-            found.append(required(f"metadata.annotations[{_ACCOUNT}]"))
-    elif kind in _JSON_KEYS:
-        found += _json_errors(data, _JSON_KEYS[kind])
-    elif kind == "kubernetes.io/basic-auth" and not {"username", "password"} & set(data):
+    annotations = part(part(secret, "metadata"), "annotations")
+    if kind == "kubernetes.io/service-account-token" and not annotations.get(_ACCOUNT):
+        found.append(required(f"metadata.annotations[{_ACCOUNT}]"))
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & set(data):
         found += [required("data[username]"), required("data[password]")]
-    return found + [required(f"data[{key}]") for key in _SECRET_KEYS.get(kind, ()) if key not in data]
+    for key in _SECRET_KEYS.get(kind, ()):
+        if key not in data:
+            found.append(required(f"data[{key}]"))
+        elif "docker" in kind and not _is_json_object(data[key]):
+            found.append(invalid(f"data[{key}]", "<secret contents redacted>", "must be a JSON object"))
+    return found
 
 
-def _json_errors(data: dict[str, bytes], key: str) -> Errors:
-    field = f"data[{key}]"
-    if key not in data:
-        return [required(field)]
-    problem = ""
+def _is_json_object(text: bytes) -> bool:
     try:
-        if not isinstance(json.loads(data[key]), dict | None):
-            problem = "not a JSON object"
-    except RecursionError:
-        problem = TOO_DEEP
-    except ValueError:
-        problem = "not JSON"
-    return [invalid(field, "<secret contents redacted>", problem)] if problem else []
+        return isinstance(json.loads(text), dict)
+    except (RecursionError, ValueError):
+        return False
 
 
 # -------------------------------------------------------------- nodes, priorities and limits
@@ -187,64 +156,24 @@ class NodeStrategy(BuiltInStrategy):
             spec["podCIDRs"] = [spec["podCIDR"]]
         elif spec.get("podCIDRs"):
             spec["podCIDR"] = spec["podCIDRs"][0]
-        if status.get("capacity") and status.get("allocatable") is None:
-            status["allocatable"] = dict(status["capacity"])
-        round_up(status, "capacity")
-        round_up(status, "allocatable")
+        if status.get("capacity"):
+            ensure(status, "allocatable", dict(status["capacity"]))
 
     def prepare_for_create(self, document: Document) -> None:
         document["status"].pop("config", None)
 
 
-class RuntimeClassStrategy(BuiltInStrategy):
-    """RuntimeClasses."""
-
-    def default(self, document: Document) -> None:
-        super().default(document)
-        round_up(part(document, "overhead"), "podFixed")
-
-
-class LeaseStrategy(BuiltInStrategy):
-    """Leases, without coordinated leader election, which is off by default. They may have any finalizer."""
-
-    def prepare_for_create(self, document: Document) -> None:
-        super().prepare_for_create(document)
-        _drop_election(document)
-
-    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_for_update(new, old, subresource)
-        _drop_election(new)
-
-
-def _drop_election(lease: Document) -> None:
-    for field in ("strategy", "preferredHolder"):
-        lease["spec"].pop(field, None)
-
-
 class LimitRangeStrategy(BuiltInStrategy):
-    """LimitRanges."""
+    """LimitRanges. The amounts of a container fill each other."""
 
     def default(self, document: Document) -> None:
         super().default(document)
         for item in entries(document["spec"], "limits"):
             if item.get("type") == "Container":
-                _default_container_limits(item)
-            for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
-                round_up(item, field)
-
-    def prepare_for_create(self, document: Document) -> None:
-        super().prepare_for_create(document)
-        metadata = document["metadata"]
-        if not metadata.get("name") and not metadata.get("generateName"):
-            metadata["name"] = new_uid()
-
-
-def _default_container_limits(item: Document) -> None:
-    limits = {**part(item, "max"), **part(item, "default")}
-    requests = {**part(item, "min"), **limits, **part(item, "defaultRequest")}
-    for field, value in (("default", limits), ("defaultRequest", requests)):
-        if value:
-            item[field] = value
+                limits = {**part(item, "max"), **part(item, "default")}
+                requests = {**part(item, "min"), **limits, **part(item, "defaultRequest")}
+                set_or_drop(item, "default", limits or None)
+                set_or_drop(item, "defaultRequest", requests or None)
 
 
 @register("limits in order")
@@ -269,19 +198,13 @@ def _amount_errors(listed: Document, field: str, _: Document) -> Errors:
     ]
 
 
-@register("overhead")
-def _overhead_errors(listed: Document, field: str, document: Document) -> Errors:
-    return resource_errors({"limits": listed}, field, document)
-
-
 @register("reserved priority")
 def _priority_errors(document: Document, _: str, __: Document) -> Errors:
     name, value = part(document, "metadata").get("name") or "", document.get("value") or 0
     if name.startswith("system-"):
-        good = SYSTEM_CLASSES.get(name) == value and not document.get("globalDefault")
-        return (
-            [] if good else [forbidden("metadata.name", "names that begin with 'system-' are reserved for the system")]
-        )
+        is_preset = SYSTEM_CLASSES.get(name) == value and not document.get("globalDefault")
+        text = "names that begin with 'system-' are reserved for the system"
+        return [] if is_preset else [forbidden("metadata.name", text)]
     text = f"maximum allowed value of a user defined priority is {_HIGHEST}"
     return [forbidden("value", text)] if value > _HIGHEST else []
 
@@ -290,38 +213,15 @@ def _priority_errors(document: Document, _: str, __: Document) -> Errors:
 
 
 class PersistentVolumeStrategy(BuiltInStrategy):
-    """PersistentVolumes. The status says when the phase changed."""
+    """PersistentVolumes."""
 
-    def default(self, document: Document) -> None:
-        super().default(document)
-        ensure_filled(document["status"], "phase", "Pending")
-        round_up(document["spec"], "capacity")
-
-    def prepare_for_create(self, document: Document) -> None:
-        document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": times.format_time(times.wall_clock())}
-
-    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_for_update(new, old, subresource)
-        status, before = part(new, "status"), part(old, "status")
-        known = before.get("lastPhaseTransitionTime")
-        if subresource != "status" or status.get("lastPhaseTransitionTime") not in (None, known):
-            return
-        changed = status.get("phase") != before.get("phase")
-        set_or_drop(status, "lastPhaseTransitionTime", times.format_time(times.wall_clock()) if changed else known)
+    initial: Document = {"phase": "Pending"}  # noqa: RUF012 - never changed
 
 
 class PersistentVolumeClaimStrategy(BuiltInStrategy):
     """PersistentVolumeClaims: only the size of a bound one may change, and the volume of one that is not bound."""
 
-    def default(self, document: Document) -> None:
-        super().default(document)
-        round_up_resources(document["spec"]["resources"])
-        for field in ("capacity", "allocatedResources"):
-            round_up(document["status"], field)
-
-    def prepare_for_create(self, document: Document) -> None:
-        # The phase that the default set is lost here; it comes back when the stored object is read.
-        document["status"] = {"phase": "Pending"}
+    initial: Document = {"phase": "Pending"}  # noqa: RUF012 - never changed
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         found = super().validate_update(new, old, subresource)
@@ -334,14 +234,14 @@ def _claim_update_errors(claim: Document, old: Document) -> Errors:
     for field in ("volumeName", "storageClassName"):
         if before.get(field) is None:
             expected[field] = spec.get(field)
-    size, size_before = (
-        read_amounts(part(part(one, "resources"), "requests")).get("storage") or Quantity(0) for one in (spec, before)
-    )
     if part(claim, "status").get("phase") == "Bound":
         expected["resources"] = spec.get("resources")
     if not same(spec, expected):
         found.append(forbidden("spec", "spec is immutable after creation except resources.requests for bound claims"))
-    capacity = read_amounts(part(part(old, "status"), "capacity")).get("storage") or Quantity(0)
+    asked = (part(part(one, "resources"), "requests") for one in (spec, before))
+    size, size_before, capacity = (
+        read_amounts(one).get("storage") or Quantity(0) for one in (*asked, part(part(old, "status"), "capacity"))
+    )
     if size < size_before and size <= capacity:
         found.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
     return found
@@ -395,22 +295,18 @@ def _event_errors(event: Document, _: str, __: Document) -> Errors:
     return [] if fits else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
 
 
-@register("unset source")
-def _source_errors(source: Document, field: str, _: Document) -> Errors:
-    return [invalid(field, source, "needs to be unset")] if source else []
+# -------------------------------------------------------------- what nothing here acts on
 
 
 class ReplicationControllerStrategy(BuiltInStrategy):
     """A ReplicationController selects the pods of its template."""
 
     def default(self, document: Document) -> None:
-        normalize(document, self.kind.model)
-        template = document["spec"].get("template")
-        labels = part(part(template or {}, "metadata"), "labels")
+        super().default(document)
+        labels = part(part(part(document["spec"], "template"), "metadata"), "labels")
         if labels:
             ensure_filled(document["spec"], "selector", dict(labels))
             ensure_filled(document["metadata"], "labels", dict(labels))
-        super().default(document)
 
 
 class DaemonSetStrategy(BuiltInStrategy):
@@ -418,8 +314,8 @@ class DaemonSetStrategy(BuiltInStrategy):
 
     def default(self, document: Document) -> None:
         super().default(document)
-        ensure(document["metadata"], "annotations", {})
-        document["metadata"]["annotations"].setdefault("deprecated.daemonset.template.generation", "1")
+        annotations = part(document["metadata"], "annotations")
+        document["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "1", **annotations}
 
 
 class StatefulSetStrategy(BuiltInStrategy):
@@ -431,13 +327,12 @@ class StatefulSetStrategy(BuiltInStrategy):
 
     def default(self, document: Document) -> None:
         normalize(document, self.kind.model)
-        # Only who says no type gets `rollingUpdate`. `maxUnavailable` is of a feature that is off by default.
+        # Only who says no type gets `rollingUpdate`.
         strategy = document["spec"]["updateStrategy"]
         if not strategy.get("type"):
             ensure(strategy, "rollingUpdate", {})
-        if (rolling := strategy.get("rollingUpdate")) is not None:
-            rolling.pop("maxUnavailable", None)
-            ensure(rolling, "partition", 0)
+        if strategy.get("rollingUpdate") is not None:
+            ensure(strategy["rollingUpdate"], "partition", 0)
         super().default(document)
 
 

@@ -7,13 +7,11 @@ from trainwright.api import names, times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, same
-from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part, texts
+from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import (
     default_pod_spec,
     pod_spec_warnings,
     quality_of_service,
-    round_up,
-    round_up_resources,
 )
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
 from trainwright.controller.local.types.errors import DocumentError, forbidden, invalid
@@ -61,7 +59,6 @@ class PodStrategy(BuiltInStrategy):
             }
             status["conditions"] = [gated]
         document["status"] = status
-        _merge_label_keys(document)
 
     def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
         super().prepare_for_update(new, old, subresource)
@@ -70,7 +67,6 @@ class PodStrategy(BuiltInStrategy):
             set_or_drop(new["metadata"], "ownerReferences", old["metadata"].get("ownerReferences"))
             status = new["status"]
             set_or_drop(status, "qosClass", status.get("qosClass") or part(old, "status").get("qosClass"))
-            _keep_observed_generations(status, part(old, "status"))
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         found = super().validate_update(new, old, subresource)
@@ -100,7 +96,6 @@ def _request_limits(container: Document) -> None:
         if not resources.get("requests"):
             resources["requests"] = {}
         resources["requests"].setdefault(name, limit)
-    round_up_resources(resources)
 
 
 def _open_host_ports(spec: Document) -> None:
@@ -116,43 +111,6 @@ def _default_status(status: Document) -> None:
         status["podIPs"] = [{"ip": address}]
     elif addresses:
         status["podIP"] = addresses[0].get("ip")
-    for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
-        for container in entries(status, field):
-            round_up(container, "allocatedResources")
-            round_up_resources(container.get("resources"))
-
-
-def _merge_label_keys(pod: Document) -> None:
-    """Add `matchLabelKeys` and `mismatchLabelKeys` to the selectors of their terms, with the values of this pod."""
-    labels = part(pod["metadata"], "labels")
-    for field in ("podAffinity", "podAntiAffinity"):
-        affinity = part(part(pod["spec"], "affinity"), field)
-        terms = list(entries(affinity, "requiredDuringSchedulingIgnoredDuringExecution"))
-        weighted = entries(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
-        terms += [part(each, "podAffinityTerm") for each in weighted]
-        for term in terms:
-            _require_labels(term, "matchLabelKeys", "In", labels)
-            _require_labels(term, "mismatchLabelKeys", "NotIn", labels)
-    for constraint in entries(pod["spec"], "topologySpreadConstraints"):
-        _require_labels(constraint, "matchLabelKeys", "In", labels)
-
-
-def _require_labels(term: Document, field: str, operator: str, labels: dict[str, str]) -> None:
-    selector = term.get("labelSelector")
-    if selector is None:
-        return
-    added = [{"key": key, "operator": operator, "values": [labels[key]]} for key in texts(term, field) if key in labels]
-    if added:
-        selector["matchExpressions"] = [*entries(selector, "matchExpressions"), *added]
-
-
-def _keep_observed_generations(status: Document, old: Document) -> None:
-    """A client that does not know observed generations does not clear them."""
-    set_or_drop(status, "observedGeneration", status.get("observedGeneration") or old.get("observedGeneration"))
-    known = {one.get("type"): one.get("observedGeneration") for one in entries(old, "conditions")}
-    for condition in entries(status, "conditions"):
-        before = known.get(condition.get("type"))
-        set_or_drop(condition, "observedGeneration", condition.get("observedGeneration") or before)
 
 
 # -------------------------------------------------------------- updates

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Specifications of pods, in Pods and in templates: what no recorded default and no rule of `rules/pods.json` says."""
 
-import re
-from collections.abc import Iterator
-
 from trainwright.api import names
 from trainwright.api.amounts import Amounts, add
 from trainwright.api.amounts import read as read_amounts
@@ -12,7 +9,6 @@ from trainwright.api.quantity import Quantity
 from trainwright.api.selectors import SelectorError, label_selector_of
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part
-from trainwright.controller.local.apiserver.kinds.rules import warnings
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
 from trainwright.controller.local.types.errors import invalid, not_supported, required
@@ -20,15 +16,6 @@ from trainwright.controller.local.types.model import builtin
 
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 _SOURCES = frozenset(builtin("io.k8s.api.core.v1.Volume").fields) - {"name"}
-_IDENTIFIER = re.compile(r"[a-f0-9]{64}")
-_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
-_DOMAIN = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
-_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
-_REFERENCE = re.compile(
-    rf"(?:{_DOMAIN}/)?(?P<path>{_COMPONENT}(?:/{_COMPONENT})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?",
-    re.ASCII,
-)
 _IN_FILES = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
 _IN_VARIABLES = (
     *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
@@ -36,14 +23,14 @@ _IN_VARIABLES = (
 )
 _ELSEWHERE = ("spec.restartPolicy", "spec.schedulerName", "status.phase")
 """Fields that can be named and that neither variables nor files can show."""
+_OLD_VOLUMES = {
+    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "rbd": "deprecated in v1.28, non-functional in v1.31+",
+}
 _CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _ONE = 10**9
 """Billionths in one."""
-
-
-def default_template(template: Document) -> None:
-    """Defaults of a pod template."""
-    default_pod_spec(template["spec"])
 
 
 def default_pod_spec(spec: Document) -> None:
@@ -53,16 +40,10 @@ def default_pod_spec(spec: Document) -> None:
             volume["emptyDir"] = {}
         if volume.get("image") is not None:
             ensure_filled(volume["image"], "pullPolicy", pull_policy(volume["image"].get("reference") or ""))
-        claim = part(part(volume, "ephemeral"), "volumeClaimTemplate")
-        if claim:
-            round_up_resources(claim["spec"]["resources"])
     set_account(spec, spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
     for field in CONTAINER_FIELDS:
         for container in entries(spec, field):
             ensure_filled(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
-            round_up_resources(container["resources"])
-    round_up(spec, "overhead")
-    round_up_resources(spec.get("resources"))
 
 
 def set_account(spec: Document, name: str) -> None:
@@ -71,36 +52,14 @@ def set_account(spec: Document, name: str) -> None:
         set_or_drop(spec, field, name or None)
 
 
-def round_up_resources(resources: Document | None) -> None:
-    """Write requests and limits canonically."""
-    if resources:
-        round_up(resources, "limits")
-        round_up(resources, "requests")
-
-
 def pull_policy(image: str) -> str:
     """The default `imagePullPolicy`: Always for the tag `latest`, also when it is implied, else IfNotPresent."""
-    return "Always" if _tag(image) == "latest" else "IfNotPresent"
-
-
-def _tag(image: str) -> str:
-    """The tag; `latest` if neither tag nor digest is given; empty if this is not the name of an image."""
-    found = _REFERENCE.fullmatch(image)
-    if found is None or _IDENTIFIER.fullmatch(image):
-        return ""
-    if found["tag"]:
-        return found["tag"]
-    return "" if found["digest"] else "latest"
+    name, at_digest, _ = image.rpartition("/")[2].partition("@")
+    tag = name.partition(":")[2] or ("" if at_digest or not name else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
 
 
 # -------------------------------------------------------------- checks that rules call
-
-
-@register("host port")
-def _host_port_errors(port: Document, field: str, _: Document) -> Errors:
-    if (port.get("hostPort") or 0) in (0, port.get("containerPort")):
-        return []
-    return [invalid(f"{field}.hostPort", port["hostPort"], "must match `containerPort` when `hostNetwork` is true")]
 
 
 @register("field of a variable")
@@ -200,19 +159,19 @@ def selects(selector: Document, labels: dict[str, str]) -> bool | None:
 
 
 def pod_spec_warnings(spec: Document, field: str) -> list[str]:
-    """What people meet: old volumes, and variables and ports that hide others."""
-    found = warnings("PodSpec", spec, field)
-    ports: dict[tuple[int, str], str] = {}
-    for kind in CONTAINER_FIELDS:
-        for index, container in enumerate(entries(spec, kind)):
-            where = f"{field}.{kind}[{index}]"
-            found += _hidden_variables(container, where)
-            for position, port in enumerate(entries(container, "ports")):
-                here = f"{where}.ports[{position}]"
-                first = ports.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), here)
-                if first != here and not port.get("hostPort"):
-                    found.append(f"{here}: duplicate port definition with {first}")
-    return found
+    """What people meet: old volumes, and variables that hide others."""
+    found = [
+        f"{field}.volumes[{index}].{kind}: {text}"
+        for index, volume in enumerate(entries(spec, "volumes"))
+        for kind, text in _OLD_VOLUMES.items()
+        if volume.get(kind) is not None
+    ]
+    return found + [
+        warning
+        for kind in CONTAINER_FIELDS
+        for index, container in enumerate(entries(spec, kind))
+        for warning in _hidden_variables(container, f"{field}.{kind}[{index}]")
+    ]
 
 
 def _hidden_variables(container: Document, field: str) -> list[str]:
@@ -230,29 +189,13 @@ def _hidden_variables(container: Document, field: str) -> list[str]:
     return found
 
 
-_MILLI = 10**6
-"""Billionths in a thousandth."""
-
-
-def round_up(owner: Document, field: str) -> None:
-    """Write the amounts of a resource list canonically, rounded up to thousandths. What is no quantity stays."""
-    listed = owner.get(field)
-    if not isinstance(listed, dict):
-        return
-    for name, wire in listed.items():
-        try:
-            quantity = Quantity.parse(wire)
-        except ValueError:
-            continue  # Validation names it.
-        listed[name] = Quantity(-(-quantity.nanos // _MILLI) * _MILLI, quantity.style).canonical()
-
-
 def quality_of_service(spec: Document) -> str:
     """The QoS class of a pod. https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/."""
     requests: Amounts = {}
     limits: Amounts = {}
     guaranteed = True
-    for resources in _container_resources(spec):
+    for container in (*entries(spec, "containers"), *entries(spec, "initContainers")):
+        resources = part(container, "resources")
         add(requests, _computed(resources.get("requests")))
         limited = _computed(resources.get("limits"))
         add(limits, limited)
@@ -260,12 +203,6 @@ def quality_of_service(spec: Document) -> str:
     if not requests and not limits:
         return "BestEffort"
     return "Guaranteed" if guaranteed and requests == limits else "Burstable"
-
-
-def _container_resources(spec: Document) -> Iterator[Document]:
-    for field in ("containers", "initContainers"):
-        for container in entries(spec, field):
-            yield part(container, "resources")
 
 
 def _computed(listed: Document | None) -> Amounts:

@@ -41,7 +41,6 @@ class _Ruleset(NamedTuple):
     by_field: Mapping[str, tuple["_Passes", ...]]
     """Of the others, by the field without which there is nothing to look at."""
     changes: tuple[Rule, ...]
-    warnings: tuple[Rule, ...]
 
 
 _Passes = Callable[[Document], bool]
@@ -117,20 +116,6 @@ def check_change(name: str, new: Document, old: Document) -> Errors:
     return [error for rule in _compiled(name).changes for error in _change_errors(rule, new, old)]
 
 
-def warnings(name: str, document: Document, where: str = "") -> list[str]:
-    """What a client is told of a document that is valid."""
-    found: list[str] = []
-    for rule in _compiled(name).warnings:
-        if (applies := _condition_of(rule)) is not None and not applies(document):
-            continue
-        for place, value in walk_of(rule.at)(document, where):
-            if rule.use:
-                found += warnings(rule.use, value, place) if isinstance(value, dict) else ()
-            elif value not in NOTHING:
-                found.append(f"{named_field(rule, place, where)}: {rule.warn}")
-    return found
-
-
 @cache
 def _condition(when: bytes, unless: bytes) -> Callable[[Document], bool] | None:
     """Whether a rule applies: all of `when` holds, and not all of `unless`. None for one that always does."""
@@ -172,12 +157,11 @@ def _compiled(name: str) -> _Ruleset:
     always = tuple(test.passes for test in tests if not test.first)
     fields = {test.first: tuple(one.passes for one in tests if one.first == test.first) for test in tests if test.first}
     changes = tuple(rule for rule in rules if rule.immutable or rule.fixed)
-    told = tuple(rule for rule in rules if rule.warn or rule.use)
-    return _Ruleset(tests, always, fields, changes, told)
+    return _Ruleset(tests, always, fields, changes)
 
 
 def _test_of(rule: Rule) -> _Test | None:
-    """The test of a rule; None where it says only what may not change, or what is warned of."""
+    """The test of a rule; None where it says only what may not change."""
     judges = judges_of(rule)
     if rule.use:
         judges.append(_use(rule))

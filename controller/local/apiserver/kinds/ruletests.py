@@ -53,7 +53,6 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     required: bool = False
     forbidden: bool = False
     invalid: bool = False
-    warn: str = ""
     choices: tuple[str, ...] = ()
     refused: tuple[Any, ...] = ()
     format: str = ""

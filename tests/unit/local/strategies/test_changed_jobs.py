@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of Jobs, of which the status decides; those of which it does not are recorded in refusals.json."""
+"""Changes of Jobs, of which the status decides; the others are in tests/integration/local/writes.json."""
 
 import copy
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults of Pods, their QoS class, generation and grace period."""
+"""What Pods do that no recorded write shows: their owners, and the grace period of their deletion."""
 
 import copy
 from typing import Any
@@ -8,7 +8,6 @@ import pytest
 
 from trainwright.api.amounts import of_containers
 from trainwright.controller.local.apiserver.kinds.pods import PodStrategy
-from trainwright.controller.local.apiserver.kinds.podspecs import pull_policy
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
 
 Document = dict[str, Any]
@@ -33,82 +32,15 @@ def created(document: Document) -> Document:
     return made
 
 
-def test_a_small_pod() -> None:
-    assert created(pod())["spec"] == {
-        "containers": [
-            {
-                "name": "c0",
-                "image": "i:1",
-                "imagePullPolicy": "IfNotPresent",
-                "resources": {},
-                "terminationMessagePath": "/dev/termination-log",
-                "terminationMessagePolicy": "File",
-            }
-        ],
-        "dnsPolicy": "ClusterFirst",
-        "enableServiceLinks": True,
-        "restartPolicy": "Always",
-        "schedulerName": "default-scheduler",
-        "securityContext": {},
-        "terminationGracePeriodSeconds": 30,
-    }
-
-
 def test_defaults_are_stable() -> None:
     once = defaulted(pod({"resources": {"limits": {"cpu": "1000m"}}}, hostNetwork=True))
     assert defaulted(once) == once
-
-
-@pytest.mark.parametrize(
-    ("image", "policy"),
-    [
-        ("busybox", "Always"),
-        ("busybox:latest", "Always"),
-        ("busybox:1", "IfNotPresent"),
-        ("localhost:5000/a/b", "Always"),
-        ("localhost:5000/a/b:v1", "IfNotPresent"),
-        ("a/b@sha256:" + "0" * 64, "IfNotPresent"),
-        ("a/b:latest@sha256:" + "0" * 64, "Always"),
-        ("Not/An/Image", "IfNotPresent"),
-        ("", "IfNotPresent"),
-    ],
-)
-def test_pull_policy(image: str, policy: str) -> None:
-    assert pull_policy(image) == policy
 
 
 def test_unknown_fields_survive() -> None:
     document = defaulted(pod({"fromTomorrow": [1]}, alsoNew={"a": 1}))
     assert document["spec"]["alsoNew"] == {"a": 1}
     assert document["spec"]["containers"][0]["fromTomorrow"] == [1]
-
-
-def test_requests_follow_limits() -> None:
-    resources = {"limits": {"cpu": "1500m", "memory": "1024Mi"}, "requests": {"cpu": 1}}
-    [container] = defaulted(pod({"resources": resources}))["spec"]["containers"]
-    assert container["resources"] == {
-        "limits": {"cpu": "1500m", "memory": "1Gi"},
-        "requests": {"cpu": "1", "memory": "1Gi"},
-    }
-
-
-def limits(**amounts: str) -> Document:
-    return {"resources": {"limits": amounts}}
-
-
-@pytest.mark.parametrize(
-    ("document", "expected"),
-    [
-        (pod(), "BestEffort"),
-        (pod(limits(cpu="1", memory="1Gi")), "Guaranteed"),
-        (pod(limits(cpu="1")), "Burstable"),
-        (pod(limits(cpu="1", memory="1Gi"), {}), "Burstable"),
-        (pod({"resources": {"requests": {"cpu": "1"}}}), "Burstable"),
-        (pod(limits(**{"example.com/gpu": "1"})), "BestEffort"),
-    ],
-)
-def test_quality_of_service(document: Document, expected: str) -> None:
-    assert created(document)["status"] == {"phase": "Pending", "qosClass": expected}
 
 
 def test_a_sidecar_counts_beside_containers_and_later_init_containers() -> None:
@@ -122,18 +54,6 @@ def test_a_sidecar_counts_beside_containers_and_later_init_containers() -> None:
     ]
     document = pod(requests("1"), initContainers=inits)
     assert {name: str(amount) for name, amount in of_containers(document["spec"], "requests").items()} == {"cpu": "6"}
-
-
-def test_generation_counts_changes_of_the_specification() -> None:
-    old = created(pod())
-    assert old["metadata"]["generation"] == 1
-    new = copy.deepcopy(old)
-    new["metadata"]["labels"] = {"a": "b"}
-    PODS.prepare_for_update(new, old, "")
-    assert new["metadata"]["generation"] == 1
-    new["spec"]["activeDeadlineSeconds"] = 5
-    PODS.prepare_for_update(new, old, "")
-    assert new["metadata"]["generation"] == 2
 
 
 def test_a_status_write_changes_neither_specification_nor_owners() -> None:
@@ -166,20 +86,3 @@ def test_grace_of_a_deletion(spec: Document, phase: str, asked: int | None, grac
     document = created(pod(**spec))
     document["status"]["phase"] = phase
     assert PODS.grace_of(document, asked) == grace
-
-
-def test_scheduling_gates_are_told_of() -> None:
-    [condition] = created(pod(schedulingGates=[{"name": "a"}]))["status"]["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
-
-
-def test_label_keys_become_part_of_the_selector() -> None:
-    term = {"topologyKey": "zone", "labelSelector": {}, "matchLabelKeys": ["a", "absent"], "mismatchLabelKeys": ["b"]}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    document = pod(affinity=affinity)
-    document["metadata"]["labels"] = {"a": "1", "b": "2"}
-    [made] = created(document)["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert made["labelSelector"]["matchExpressions"] == [
-        {"key": "a", "operator": "In", "values": ["1"]},
-        {"key": "b", "operator": "NotIn", "values": ["2"]},
-    ]
