@@ -20,7 +20,7 @@ TESTS := tests --ignore=tests/node -m "not parity" --control-plane=local
 REAL_TESTS := tests/integration tests/e2e -m "on_control_plane and not parity"
 # What `make test CLUSTER=node` runs. One cluster for all, since a node takes a minute to start and a gigabyte of memory.
 NODE_TESTS ?= tests/node
-# Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
+# Programs and options for `make soak`, such as SOAK_ARGS="durability --rounds 2".
 SOAK_ARGS ?=
 # How long `make simulation` lives worlds with new seeds, and `make mutants` tries defects.
 MINUTES ?= 2

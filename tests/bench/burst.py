@@ -13,6 +13,7 @@ import asyncio
 import copy
 import json
 import os
+import re
 import ssl
 import sys
 import time
@@ -20,13 +21,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.bench.admission import durations, print_growth
 from tests.managers import MANAGER, start_manager
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.build import provide
@@ -178,6 +178,35 @@ async def probe(client: BareClient, namespace: str, name: str) -> dict[str, Any]
     document["metadata"] = {key: value for key, value in document["metadata"].items() if key in kept}
     document.pop("status", None)
     return {**document, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+
+
+Durations: TypeAlias = dict[str, dict[str, float]]
+"""Of the calls to each webhook, as the API server measured them: counts by bucket, sum in seconds, count."""
+
+
+def durations(text: str, suffix: str) -> Durations:
+    """From the API server's metrics, of the webhooks whose names end so."""
+    found: Durations = {}
+    pattern = r"apiserver_admission_webhook_admission_duration_seconds_(bucket|sum|count)\{(.*)\} (\S+)"
+    for what, labels, value in re.findall(pattern, text):
+        name = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        if name["name"].endswith(suffix):
+            key = f"le {name['le']}" if what == "bucket" else what
+            entry = found.setdefault(name["name"], {})
+            entry[key] = entry.get(key, 0.0) + float(value)
+    return found
+
+
+def print_growth(before: Durations, after: Durations) -> None:
+    """A line for each webhook. The budget, p99 of 100 ms, holds where at most 1 % of the calls took longer."""
+    for name, entry in sorted(after.items()):
+        grown = {key: value - before.get(name, {}).get(key, 0.0) for key, value in entry.items()}
+        calls = grown["count"]
+        over = "  ".join(
+            f"over {1000 * float(le):.0f} ms: {100 * (1 - grown[f'le {le}'] / calls):.1f} %"
+            for le in ("0.025", "0.1", "0.5")
+        )
+        print(f"{name:24} calls {calls:.0f}  mean {1000 * grown['sum'] / calls:.1f} ms  {over}")
 
 
 async def measure(control_plane: ControlPlane, jobs: int) -> None:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manager is killed at each point of a TrainJob's life and started again: the same end, nothing twice or lost.
-
-`make soak SOAK_ARGS=kills` does it with processes and a real API server, at the same points.
-"""
+"""The manager is killed at each point of a TrainJob's life and started again: the same end, nothing twice or lost."""
 
 from collections import Counter
 from collections.abc import Callable

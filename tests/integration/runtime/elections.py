@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replicas as processes, and what the audit log of the API server shows; shared by tests and soak."""
+"""Replicas as processes, and what the audit log of the API server shows."""
 
 import asyncio
 import sys

@@ -2,7 +2,7 @@
 """Two replicas, one Lease, a real API server: there are never two writers, whatever happens to the leader.
 
 Every replica writes as fast as it can and ignores errors. The audit log shows who wrote when. The durations are short
-here; `tests/soak/election.py` repeats the same with the default ones.
+here; simulated worlds have the default ones.
 """
 
 import asyncio

@@ -180,7 +180,7 @@ def test_broken_bodies(data: bytes, said: str) -> None:
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """What is made of a schema that is nested so deep; tests/bench/documents.py measures it."""
+    """What is made of a schema that is nested so deep."""
     props = f"{EXTENSIONS}.JSONSchemaProps"
     inner = b""
     for _ in range(levels):
