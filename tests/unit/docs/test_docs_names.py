@@ -29,6 +29,7 @@ def test_targets_of_make() -> None:
 def test_files_and_folders() -> None:
     pattern = r"`((?:api|codegen|config|controller|docs|hack|plugins|tests)/[\w./-]+)`"
     known = {name for text in TEXTS.values() for name in re.findall(pattern, text) if (ROOT / name).exists()}
+    known |= set(re.findall(pattern, TEXTS["docs/decisions.md"]))  # of the day on which something was decided
     assert missing(pattern, known) == []
 
 
