@@ -118,4 +118,5 @@ class VirtualTrainer:
     @property
     def events(self) -> list[tuple[float, str, str]]:
         """When each event was recorded, its reason and its message."""
-        return [(one.seconds, one.object["reason"], one.object["message"]) for one in self._events]
+        told = [one for one in self._events if one.type != "DELETED"]  # which the API server does after an hour
+        return [(one.seconds, one.object["reason"], one.object["message"]) for one in told]

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads timelines, and tells what is wrong with one by file and line."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+
+FOLDER = Path(__file__).parent
+_NAME = re.compile(r"\$\{?([a-z_]+)\}?")
+
+
+class TimelineError(Exception):
+    """A file that does not fit the schema; the text begins with file and line."""
+
+
+class _Lined(dict[str, Any]):
+    """A mapping that knows the line on which it begins."""
+
+    line = 0
+
+
+class _Loader(yaml.CSafeLoader):
+    def lined(self, node: yaml.MappingNode) -> Iterator[_Lined]:
+        made = _Lined()
+        made.line = node.start_mark.line + 1
+        yield made
+        made.update(self.construct_mapping(node, deep=True))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.lined)
+
+
+@dataclass
+class Step:
+    """What happens at a moment, and what is there half a second later."""
+
+    at: float
+    do: Mapping[str, Any]
+    expect: Mapping[str, Any]
+    where: str
+
+
+@dataclass
+class Case:
+    """One timeline."""
+
+    name: str
+    steps: list[Step]
+    manager: dict[str, Any] = field(default_factory=dict)
+    job: dict[str, Any] = field(default_factory=dict)
+    runtime: dict[str, Any] = field(default_factory=dict)
+
+
+@cache
+def cases_of(path: Path) -> list[Case]:
+    """The cases of a file. Raises TimelineError."""
+    whole = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    validator = Draft202012Validator(json.loads((FOLDER / "schema.json").read_text(encoding="utf-8")))
+    if isinstance(whole, dict) and isinstance(whole.get("cases"), list):
+        whole["cases"] = [row for one in whole["cases"] for row in _rows(one)]
+    errors = [f"{path.name}:{_line(whole, one.absolute_path)}: {one.message}" for one in validator.iter_errors(whole)]
+    if errors:
+        raise TimelineError("\n".join(errors))
+    return [_case(path, whole, one) for one in whole["cases"]]
+
+
+def _line(at: Any, path: Iterable[Any]) -> int:
+    """The line of the innermost mapping on the way."""
+    line = at.line if isinstance(at, _Lined) else 1
+    for part in path:
+        at = at[part]
+        line = at.line if isinstance(at, _Lined) else line
+    return line
+
+
+def _rows(case: Any) -> list[Any]:
+    """The case once for each row of its table."""
+    if not isinstance(case, dict) or not isinstance(case.get("with"), dict):
+        return [case]
+    rest = _Lined({key: value for key, value in case.items() if key != "with"})
+    rest.line = getattr(case, "line", 1)
+    rows = [(label, _filled(rest, values)) for label, values in case["with"].items()]
+    for label, row in rows:
+        row["name"] = f"{row.get('name')}: {label}"
+    return [row for _, row in rows]
+
+
+def _case(path: Path, whole: Mapping[str, Any], case: Mapping[str, Any]) -> Case:
+    steps = [
+        Step(one["at"], one.get("do", {}), one.get("expect", {}), f"{path.name}:{one.line}") for one in case["steps"]
+    ]
+    parts = {key: _merged(whole.get(key, {}), case.get(key, {})) for key in ("manager", "job", "runtime")}
+    return Case(case["name"], steps, **parts)
+
+
+def _filled(value: Any, values: Mapping[str, Any]) -> Any:
+    """A value with those of a row: a text that is a name alone is replaced by the value itself."""
+    if isinstance(value, dict):
+        made = _Lined({key: _filled(one, values) for key, one in value.items()})
+        made.line = getattr(value, "line", 1)
+        return made
+    if isinstance(value, list):
+        return [_filled(one, values) for one in value]
+    if isinstance(value, str) and value.startswith("$") and value[1:] in values:
+        return values[value[1:]]
+    if isinstance(value, str):
+        return _NAME.sub(lambda found: str(values.get(found[1], found[0])), value)
+    return value
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    both = dict(one)
+    for key, value in other.items():
+        held = both.get(key)
+        both[key] = _merged(held, value) if isinstance(value, Mapping) and isinstance(held, Mapping) else value
+    return both
+
+
+def difference(wanted: Any, found: Any, path: str = "") -> str:
+    """Where something is not as wanted; empty: nowhere. A text may have stars, a mapping may leave out keys."""
+    if isinstance(wanted, Mapping):
+        if not isinstance(found, Mapping):
+            return f"{path or '.'} is {found!r}, not {dict(wanted)!r}"
+        missed = (difference(one, found.get(key), f"{path}.{key}".lstrip(".")) for key, one in wanted.items())
+        return next((one for one in missed if one), "")
+    if isinstance(wanted, list):
+        if not isinstance(found, list | tuple) or len(found) != len(wanted):
+            return f"{path or '.'} is {found!r}, not {wanted!r}"
+        missed = (
+            difference(one, other, f"{path}[{at}]") for at, (one, other) in enumerate(zip(wanted, found, strict=True))
+        )
+        return next((one for one in missed if one), "")
+    if isinstance(wanted, str) and isinstance(found, str):
+        same = fnmatchcase(found, wanted.replace("[", "[[]")) if "*" in wanted else found == wanted
+    else:
+        same = found == wanted and isinstance(found, bool) == isinstance(wanted, bool)
+    return "" if same else f"{path or '.'} is {found!r}, not {wanted!r}"
