@@ -21,7 +21,7 @@ class TimelineError(Exception):
     """A file that does not fit the schema; the text begins with file and line."""
 
 
-class _Lined(dict[str, Any]):
+class _Lined(dict[Any, Any]):
     """A mapping that knows the line on which it begins."""
 
     line = 0
@@ -104,7 +104,7 @@ def _case(path: Path, whole: Mapping[str, Any], case: Mapping[str, Any]) -> Case
 def _filled(value: Any, values: Mapping[str, Any]) -> Any:
     """A value with those of a row: a text that is a name alone is replaced by the value itself."""
     if isinstance(value, dict):
-        made = _Lined({key: _filled(one, values) for key, one in value.items()})
+        made = _Lined({_filled(key, values): _filled(one, values) for key, one in value.items()})
         made.line = getattr(value, "line", 1)
         return made
     if isinstance(value, list):

@@ -45,20 +45,29 @@ class Timeline:
     def live(self) -> None:
         """All of it. Raises AssertionError with file and line."""
         if self.case.runtime:
-            self._do_runtime({"metadata": {"annotations": self.case.runtime}})
+            self._do_runtime(self.case.runtime)
         for part in {name for step in self.case.steps for name in step.expect.get("writes", ())}:
             self._calls[part] = self._cluster.requests(part)
+        self._do_nodes({"gpu-1": True, "gpu-2": True})
         self._do_start()
         begin = self._cluster.seconds
         self.trainer.job(**self.case.job)
         for step in self.case.steps:
-            self._cluster.stored.advance(max(0.0, begin + step.at - self._cluster.seconds))
+            self._stored.advance(max(0.0, begin + step.at - self._cluster.seconds))
             for name, value in step.do.items():
                 getattr(self, f"_do_{name}")(value)
-            self._cluster.stored.advance(SETTLE_SECONDS)
+            self._stored.advance(SETTLE_SECONDS)
+            self._collect()
             for name, wanted in step.expect.items():
                 wrong = getattr(self, f"_wrong_{name}")(wanted)
                 assert not wrong, f"{step.where}: at {step.at:g} s: {name}: {wrong}"
+
+    def _collect(self) -> None:
+        """Let a JobSet go whose pods are gone, as the garbage collector does."""
+        held = self._stored.get("jobset", "job", SPACE)
+        if held is not None and "deletionTimestamp" in held["metadata"] and not self._stored.list("pod", SPACE):
+            self._stored.patch("jobset", "job", {"metadata": {"finalizers": None}}, SPACE)
+            self._stored.advance(SETTLE_SECONDS)
 
     # ------------------------------------------------------------------ what happens
 
@@ -271,10 +280,14 @@ class Timeline:
         return difference(wanted, made)
 
     def _wrong_gone(self, names: list[str]) -> str:
-        return difference([], [name for name in names if self._stored.get(*name.split("/"), SPACE) is not None])
+        return difference([], [name for name in names if self._is_there(name)])
 
     def _wrong_there(self, names: list[str]) -> str:
-        return difference([], [name for name in names if self._stored.get(*name.split("/"), SPACE) is None])
+        return difference([], [name for name in names if not self._is_there(name)])
+
+    def _is_there(self, what: str) -> bool:
+        kind, name = what.split("/")
+        return self._stored.get(kind, name, SPACE) is not None
 
 
 def _is_same(held: Document, wanted: Document) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import condition, train_job
 from tests.builders import jobset as made_jobset
-from tests.unit.trainer.recovery.test_recovery_causes import PEER, disrupted, pod
+from tests.unit.trainer.recovery.test_recovery_causes import PEER, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.claims import makes_claims
 from trainwright.api.objects import Document
@@ -26,7 +26,6 @@ from trainwright.controller.trainer.recovery.attempts import (
     Progression,
     advance,
     entries_of_present,
-    held_for,
     observe,
     restart_stalled,
     stalled,
@@ -169,138 +168,6 @@ class Life:
         return self.known.summary.counts.causes
 
 
-def test_a_failure_that_kubernetes_restarts_is_put_on_record() -> None:
-    """Scenario 6, text T1."""
-    life = Life()
-    life.run(pod(0), pod(1))
-    assert life.look().summary == Summary(jobset="s1")
-    life.step, life.logs[0] = 7, "ValueError: bad shape"
-    life.run(pod(0), pod(1, code=1))
-    assert life.causes == {}
-    life.restart()
-    (told,) = life.told
-    why = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
-    assert told == f"attempt 2 begins (1 of 2 retries used): {why}"
-    entry = life.entries[0]
-    assert (entry.cause, entry.charged, entry.step, entry.nodes) == ("Code", "retries", 7.0, ("gpu-1",))
-    assert (life.known.summary.judged, life.causes) == (1, {"Code": 1})
-    assert life.look().told == []
-
-
-def test_a_provisional_entry_is_corrected_by_another_culprit_or_settled() -> None:
-    life = Life()
-    life.run(pod(0), pod(1))
-    life.logs[0] = PEER
-    life.run(pod(0, code=1), pod(1))
-    life.restart()
-    assert life.entries[0].provisional
-    settled, life.known = life.known.summary, KnownAttempts(life.known.summary, life.known.witnesses)
-    culprit = failures_by_attempt([pod(1, code=1)])[0][0]
-    victim = life.entries[0]
-    life.entries[0] = Entry.of(culprit, "ValueError: bad shape").in_place_of(victim)
-    found = life.look()
-    assert (life.entries[0].provisional, life.entries[0].rank, life.causes) == (False, 1, {"Code": 1})
-    assert "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape" in found.summary.why
-    # Without another one, it stands after a minute.
-    life.known.summary, life.entries[0] = settled, victim
-    life.now += timedelta(seconds=61)
-    life.look()
-    assert (life.entries[0].provisional, life.known.summary.provisional_until) == (False, "")
-    assert life.look().look_again is None
-
-
-def test_the_next_attempt_is_held_back_unless_it_runs_already() -> None:
-    """Scenario 38."""
-    for runs, seconds in ((False, 10.0), (True, 0.0)):
-        life = Life()
-        life.logs = {0: "ValueError: a", 1: "ValueError: b"}
-        life.run(pod(1, code=1))
-        assert held_for(life.restart().summary, life.now) == 0
-        life.run(pod(1, code=1))
-        life.restarts, life.counted, life.pods = 2, 2, []
-        if runs:
-            life.run(pod(0), pod(1))
-        assert held_for(life.look().summary, life.now) == seconds
-
-
-def test_a_wrong_charge_is_corrected_by_a_new_jobset() -> None:
-    """Scenarios 13 and 14: a peer exits first, and Kubernetes has no retry left."""
-    life = Life(Declaration(mode="gang", retries=0))
-    life.logs[0] = PEER
-    life.run(pod(0, code=1, at="10:00:00"), pod(1, status=disrupted("EvictionByEvictionAPI")))
-    step = life.give_up()
-    assert (step.summary.replace, step.summary.end_reason, life.causes) == ("s1", "", {"Infrastructure": 1})
-    assert life.follow(base=1).summary.replace == ""
-    life.run(pod(0), pod(1, code=1))
-    life.logs[1] = "ValueError"
-    step = life.give_up()
-    # On record, too: somebody may delete the JobSet before the job says so.
-    assert (step.summary.replace, step.summary.end_reason) == ("", "ReachedMaxRestarts")
-    assert step.summary.end_message.startswith(
-        "the job failed after 2 attempts, 1 of them without progress; the last: "
-    )
-    assert life.causes == {"Infrastructure": 1, "Code": 1}
-
-
-def test_a_node_that_was_away_and_is_back_is_not_waited_for() -> None:
-    """A local cluster that is killed again and again. The pause follows another disruption only."""
-    life = Life(Declaration(mode="gang", retries=0))
-    for number, (reason, pause) in enumerate(
-        (("NodeRestarted", 0), ("NodeRestarted", 0), ("EvictionByEvictionAPI", 120))
-    ):
-        life.run(*(pod(rank, code=137, status=disrupted(reason)) for rank in range(2)))
-        step = life.restart(counted=False)
-        assert held_for(step.summary, life.now) == pause
-        assert life.causes == {"Infrastructure": number + 1}
-
-
-@pytest.mark.parametrize(("is_counted", "cause"), [(True, "Code"), (False, "Infrastructure")])
-def test_an_attempt_that_nobody_saw_costs_what_jobset_charged(is_counted: bool, cause: str) -> None:
-    life = Life()
-    life.look()
-    life.restart(counted=is_counted)
-    assert life.causes == {cause: 1}
-
-
-def test_without_own_words_the_verdict_waits_for_evidence() -> None:
-    """The ranks of a Failed JobSet only lost their peers. For a minute, a node may still turn out to be lost."""
-    life = Life(Declaration(mode="gang", retries=0))
-    life.logs[0] = PEER
-    life.run(pod(0, code=1), pod(1, node="gpu-2"))
-    step = life.give_up()
-    assert (step.uncertain, step.summary.judged) == (0, 0)
-    life.now += timedelta(seconds=30)
-    life.known.witnesses[0].lost("gpu-2", life.now)
-    assert (life.look().summary.replace, life.causes) == ("s1", {"Infrastructure": 1})
-    other = Life(Declaration(mode="gang", retries=0))
-    other.logs[0] = PEER
-    other.run(pod(0, code=1))
-    other.give_up()
-    other.now += timedelta(seconds=61)
-    assert (other.look().summary.replace, other.causes) == ("", {"Code": 1})
-
-
-@pytest.mark.parametrize(
-    ("seconds", "causes", "row"),
-    [(50, {"Infrastructure": 1}, {"infrastructure": 1}), (61, {"Code": 1}, {"retries": 1})],
-)
-def test_another_attempt_that_is_certain_is_not_waited_for(
-    seconds: int, causes: dict[str, int], row: dict[str, int]
-) -> None:
-    """Kubernetes has no retry left, and the job has: whatever the cause turns out to be, a new JobSet follows."""
-    life = Life(Declaration(mode="gang", retries=3))
-    life.logs[0] = PEER
-    life.run(pod(0, code=1), pod(1, node="gpu-2"))
-    step = life.give_up()
-    assert (step.summary.replace, step.uncertain, life.causes) == ("s1", 0, {"Code": 1})
-    life.follow(base=1)
-    life.now += timedelta(seconds=seconds)
-    life.known.witnesses[0].lost("gpu-2", START + timedelta(seconds=40))
-    life.look()
-    # The charge may still be taken back, for as long as any other.
-    assert (life.causes, life.known.summary.counts.row) == (causes, row)
-
-
 @pytest.mark.parametrize("how", ["volumes", "spent"])
 def test_an_end_that_is_certain_is_not_waited_for(how: str) -> None:
     life = Life(Declaration(mode="gang", retries=0, infrastructure=0))
@@ -308,39 +175,6 @@ def test_an_end_that_is_certain_is_not_waited_for(how: str) -> None:
     life.logs[0] = PEER
     life.run(pod(0, code=1))
     assert life.give_up().summary.end_reason == "ReachedMaxRestarts"
-
-
-def test_a_charge_is_taken_back_when_a_node_turns_out_to_be_lost() -> None:
-    """Scenario 18. After a minute the charge stays."""
-    for seconds, cause in ((50, "Infrastructure"), (61, "Code")):
-        life = Life()
-        life.logs[0] = PEER
-        life.run(pod(0, code=1), pod(1, node="gpu-2"))
-        assert life.restart().uncertain == 0
-        assert life.causes == {"Code": 1}
-        life.now += timedelta(seconds=seconds)
-        life.known.witnesses[0].lost("gpu-2", START + timedelta(seconds=50))
-        life.look()
-        assert life.causes == {cause: 1}
-        assert life.entries[0].cause == cause
-
-
-def test_progress_after_each_failure_goes_on_for_long() -> None:
-    """Scenario 9: new JobSets, and never an end."""
-    life = Life()
-    for number in range(20):
-        life.step = 10 * (number + 1)
-        life.logs[number] = f"ValueError {number}"
-        life.run(pod(0), pod(1, code=1))
-        if life.counted < 2:
-            assert not life.restart().summary.end_reason
-        else:
-            assert life.give_up().summary.replace == life.uid
-            life.follow(base=number + 1)
-        life.now += timedelta(seconds=100)
-    assert life.known.summary.judged == 20
-    assert life.known.summary.counts.row == {"retries": 1}
-    assert [entry.attempt for entry in life.entries.values()] == list(range(20))
 
 
 def test_kubernetes_keeps_the_last_word_where_a_rule_ended_the_job() -> None:
@@ -357,15 +191,6 @@ def test_kubernetes_keeps_the_last_word_where_a_rule_ended_the_job() -> None:
     assert (step.summary.replace, step.summary.counts.row.get("retries", 0)) == ("", 0)
 
 
-def test_volumes_that_go_with_the_jobset_let_kubernetes_decide() -> None:
-    """Scenario 44."""
-    life = Life(Declaration(mode="gang", retries=0))
-    life.replaceable = False
-    life.run(pod(0, code=1), pod(1, status=disrupted("EvictionByEvictionAPI")))
-    found = life.give_up().summary
-    assert (found.judged, found.replace, found.end_reason) == (1, "", "ReachedMaxRestarts")
-
-
 @pytest.mark.parametrize("policy", [{}, *({"retentionPolicy": {"whenDeleted": kept}} for kept in ("Delete", "Retain"))])
 def test_a_jobset_that_makes_volumes_stays(policy: dict[str, Any]) -> None:
     """Scenario 45: also where they are retained, since JobSet refuses another one with them."""
@@ -378,23 +203,6 @@ def test_a_jobset_that_makes_volumes_stays(policy: dict[str, Any]) -> None:
     assert makes_claims(msgspec.convert(made, JobSet))
 
 
-def test_suspensions_count_nothing_and_the_resume_is_the_next_attempt() -> None:
-    """Scenario 41."""
-    life = Life()
-    for number in range(10):
-        life.run(pod(0), pod(1))
-        life.suspended = True
-        life.look()
-        assert life.known.summary.judged == number + 1
-        life.suspended, life.base, life.pods = False, life.base + 1, []
-        life.look()
-    assert life.causes == {"Suspended": 10}
-    assert life.known.summary.counts.row == {}
-    # Suspended before a pod has run: no attempt at all.
-    life.suspended = True
-    assert life.look().summary.judged == 10
-
-
 def test_a_rank_that_fails_in_the_moment_of_a_suspension_costs_nothing() -> None:
     """JobSet counts one more restart than there were attempts: the next one begins with the resume."""
     life = Life()
@@ -405,53 +213,6 @@ def test_a_rank_that_fails_in_the_moment_of_a_suspension_costs_nothing() -> None
     life.run()
     assert life.causes == {"Suspended": 2}
     assert (life.entries[1].message, life.known.summary.counts.row) == ("the job was suspended", {})
-
-
-def test_a_jobset_that_a_user_deletes_takes_its_attempt_along() -> None:
-    """Scenario 49."""
-    life = Life()
-    life.run(pod(0), pod(1))
-    life.follow(base=1)
-    assert (life.known.summary.judged, life.causes) == (1, {"Infrastructure": 1})
-
-
-def test_pods_that_wait_are_no_attempt() -> None:
-    """Scenario 29: no node or no image for an hour costs a job nothing, also if it is suspended then."""
-    life = Life()
-    life.run(pod(0, status={"phase": "Pending"}, node=""), pod(1, status={"phase": "Pending"}))
-    for _ in range(2):
-        life.now += timedelta(hours=1)
-        step = life.look()
-        assert (step.summary, step.entries, step.told, step.look_again) == (Summary(jobset="s1"), {}, [], None)
-        life.suspended = True
-    life.suspended = False
-    life.run(pod(0), pod(1, code=1))
-    life.restart()
-    assert (life.causes, life.known.summary.judged) == ({"Code": 1}, 1)
-
-
-@pytest.mark.parametrize("spoiled", [Summary(), Summary(jobset="s1", judged=0)])
-def test_a_lost_record_has_no_lower_counts_than_the_jobset(spoiled: Summary) -> None:
-    """Scenarios 48 and 51: nobody has seen five attempts, of which Kubernetes has charged two."""
-    life = Life(Declaration(mode="gang", retries=9))
-    life.restarts, life.counted = 5, 2
-    life.known.summary = spoiled
-    life.look()
-    assert life.known.summary.judged == 5
-    assert life.causes == {"Code": 2, "Infrastructure": 3}
-    assert life.known.summary.counts.row["retries"] == 2
-
-
-def test_a_manager_that_was_away_charges_as_kubernetes_did() -> None:
-    """Scenario 51: two more attempts have ended meanwhile, one of them counted."""
-    life = Life(Declaration(mode="gang", retries=9))
-    life.logs[0] = "ValueError"
-    life.run(pod(1, code=1))
-    life.restart()
-    life.restarts, life.counted = 3, 2
-    life.look()
-    assert life.known.summary.judged == 3
-    assert life.causes == {"Code": 2, "Infrastructure": 1}
 
 
 def test_the_record_of_many_attempts_stays_small() -> None:
