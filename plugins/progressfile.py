@@ -12,7 +12,6 @@ from trainwright.api.kubernetes.core import v1 as core
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
-    ANNOTATION_PROGRESS_CONTAINER,
     STEP_DATASET_INITIALIZER,
     STEP_MODEL_INITIALIZER,
 )
@@ -68,32 +67,22 @@ class ProgressFilePlugin:
             else:
                 yield Warned(problem.warning)
 
-    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
-        """The container must exist."""
+    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002
+        """Warn where the container that trains does not exist."""
         wanted = _declaration(info, job)
         if not wanted.reads_file:
             return
-        pods, container = _reporting(info, wanted)
+        pods, container = _reporting(info)
         if pods is None:
             yield Warned("the runtime has no trainer pods, so no progress file is read")
         elif container is None:
-            named = annotations_of(job).get(ANNOTATION_PROGRESS_CONTAINER)
-            before = annotations_of(old).get(ANNOTATION_PROGRESS_CONTAINER) if old is not None else None
-            known = ", ".join(one.name for one in pods.containers)
-            if named is not None and named != before:
-                problem = f"is no container of replicated job {pods.name}, which has {known}"
-                yield invalid(f"metadata.annotations[{ANNOTATION_PROGRESS_CONTAINER}]", named, problem)
-            else:
-                wanted_name = _container_name(info, wanted)
-                yield Warned(
-                    f"no progress file is read: replicated job {pods.name} has no container {wanted_name}; name one of "
-                    f"{known} with the annotation {ANNOTATION_PROGRESS_CONTAINER}"
-                )
+            name = _container_name(info)
+            yield Warned(f"no progress file is read: replicated job {pods.name} has no container {name}")
 
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Set the variables, mount the volume, and make the writer the metric logger of torchtune."""
         wanted = _declaration(info, job)
-        pods, container = _reporting(info, wanted)
+        pods, container = _reporting(info)
         if not wanted.reads_file or pods is None or container is None:
             return
         _report(pods, container, wanted.file, why=_WHY)
@@ -124,14 +113,14 @@ def _declaration(info: Info, job: TrainJob) -> Declaration:
     return declared(annotations_of(job), annotations_of(info.runtime))[0]
 
 
-def _container_name(info: Info, wanted: Declaration) -> str:
-    return wanted.container or (info.reporter.container if info.reporter is not None else "")
+def _container_name(info: Info) -> str:
+    return info.reporter.container if info.reporter is not None else ""
 
 
-def _reporting(info: Info, wanted: Declaration) -> tuple[PodSet | None, ContainerModel | None]:
+def _reporting(info: Info) -> tuple[PodSet | None, ContainerModel | None]:
     """The pods with rank 0, and the container that writes the file."""
     pods = info.pod_set(info.reporter.job) if info.reporter is not None else None
-    return pods, pods.container(_container_name(info, wanted)) if pods is not None else None
+    return pods, pods.container(_container_name(info)) if pods is not None else None
 
 
 def _is_tuned(job: TrainJob) -> bool:

@@ -7,10 +7,8 @@ That message is no API of Kubernetes: where it changes, a failure is counted tha
 """
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-
-import msgspec
 
 from trainwright.api.config.v1alpha1 import Recovery
 from trainwright.api.jobset.v1alpha2 import FailurePolicy, FailurePolicyRule
@@ -21,15 +19,11 @@ from trainwright.api.objects import annotations_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ATTEMPT_BASE,
-    ANNOTATION_AVOID_NODES,
     ANNOTATION_AVOIDED_NODES,
     ANNOTATION_CHECKPOINTS,
-    ANNOTATION_FREE_EXIT_CODES,
-    ANNOTATION_NO_RETRY_EXIT_CODES,
-    ANNOTATION_ON_STALL,
+    ANNOTATION_EXIT_CODES,
     ANNOTATION_PROGRESS_STALL_AFTER,
     ANNOTATION_RECOVERY,
-    ANNOTATION_RESUME_FROM,
     ANNOTATION_RETRIES,
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
@@ -39,7 +33,6 @@ from trainwright.api.trainer.v1alpha1.constants import (
     STEP_MODEL_INITIALIZER,
 )
 from trainwright.api.trainer.v1alpha1.progress import Problem
-from trainwright.api.trainer.v1alpha1.progress import declared as progress_declared
 from trainwright.api.trainer.v1alpha1.recovery import (
     CANNOT_RUN,
     Allowed,
@@ -57,7 +50,7 @@ _DISRUPTED, _FINAL, _FREE = range(3)
 _FAIL_JOB = "FailJob"
 _BY_RULE = "PodFailurePolicy"
 """Reason of a Job that a rule has failed."""
-VARIABLE_CHECKPOINTS, VARIABLE_RESUME = "TRAINWRIGHT_CHECKPOINT_DIR", "TRAINWRIGHT_RESUME_FROM"
+VARIABLE_CHECKPOINTS = "TRAINWRIGHT_CHECKPOINT_DIR"
 VARIABLE_ON_STALL, ON_STALL_RESTART = "TRAINWRIGHT_ON_STALL", "restart"
 VARIABLE_ATTEMPT, VARIABLE_BASE = "TRAINWRIGHT_ATTEMPT", "TRAINWRIGHT_ATTEMPT_BASE"
 """Their sum is the attempt, from 0."""
@@ -66,7 +59,7 @@ _UID = 8
 _NEVER = "Never"
 _FALLBACK = "FallbackToLogsOnError"
 _REPLACES_EARLY = "TerminatingOrFailed"
-_RULES = f"{ANNOTATION_RETRIES}, {ANNOTATION_NO_RETRY_EXIT_CODES} and {ANNOTATION_FREE_EXIT_CODES} have"
+_AVOIDS = "recovery.avoidNodes of the Configuration"
 
 
 class RecoveryPlugin:
@@ -81,7 +74,7 @@ class RecoveryPlugin:
     Configuration = Recovery
 
     def __init__(self, settings: Recovery) -> None:
-        self._allowed = Allowed.of(msgspec.to_builtins(settings))
+        self._allowed = Allowed.of(settings)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
         """Refuse annotations of a new job that cannot work; warn of what is ignored, kept, or without effect."""
@@ -96,18 +89,17 @@ class RecoveryPlugin:
                 yield Warned(problem.warning)
         if old is not None:
             return
-        yield from _about_stalls(info, own, wanted)
         if wanted.is_gang:
             yield from map(Warned, _kept(info))
             return
         for name in named(own):
-            if name not in (ANNOTATION_RECOVERY, ANNOTATION_CHECKPOINTS, ANNOTATION_RESUME_FROM):
+            if name not in (ANNOTATION_RECOVERY, ANNOTATION_CHECKPOINTS):
                 yield Warned(f"annotation {name} has no effect without {ANNOTATION_RECOVERY}: {RECOVERY_GANG}")
 
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Write the rules into the Jobs of all ranks, and into the JobSet."""
         wanted, _ = self._declared(info, job)
-        if wanted.checkpoints or wanted.resume_from:
+        if wanted.checkpoints:
             _keep_checkpoints(info, job, wanted)
         if wanted.checkpoints or wanted.is_gang:
             _tell_attempt(info, why=_WHY if wanted.is_gang else ANNOTATION_CHECKPOINTS)
@@ -116,15 +108,15 @@ class RecoveryPlugin:
         for pods in _ranks(info) if wanted.restarts_stalled else ():
             # The writer of progress then prints where each thread stands when its rank is stopped.
             if (container := pods.container(NODE)) is not None:
-                container.set_env(VARIABLE_ON_STALL, ON_STALL_RESTART, why=ANNOTATION_ON_STALL)
+                container.set_env(VARIABLE_ON_STALL, ON_STALL_RESTART, why=ANNOTATION_PROGRESS_STALL_AFTER)
         ruled = _compile(info, wanted)
         known = info.recovery
         if known.attempts:
             info.set_pod_annotation(ANNOTATION_ATTEMPT_BASE, str(known.attempts), why=_WHY)
         if known.avoided_nodes:
-            info.set_pod_annotation(ANNOTATION_AVOIDED_NODES, ",".join(known.avoided_nodes), why=ANNOTATION_AVOID_NODES)
+            info.set_pod_annotation(ANNOTATION_AVOIDED_NODES, ",".join(known.avoided_nodes), why=_AVOIDS)
             for pods in _ranks(info):
-                pods.avoid_nodes(known.avoided_nodes, why=ANNOTATION_AVOID_NODES)
+                pods.avoid_nodes(known.avoided_nodes, why=_AVOIDS)
         info.held = known.held
         if known.retries is not None:
             wanted = replace(wanted, retries=known.retries)
@@ -166,10 +158,6 @@ def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
         container = pods.container(NODE)
         if container is None:
             continue
-        if wanted.resume_from:
-            container.set_env(VARIABLE_RESUME, wanted.resume_from, why=ANNOTATION_RESUME_FROM)
-        if not wanted.checkpoints:
-            continue
         if claim is not None:
             source = core.PersistentVolumeClaimVolumeSource(claim_name=claim[0])
             pods.set_volume(
@@ -189,17 +177,6 @@ def _tell_attempt(info: Info, *, why: str) -> None:
         ):
             origin = core.EnvVarSource(field_ref=core.ObjectFieldSelector(field_path=field))
             container.set_variable(core.EnvVar(name=name, value_from=origin), why=why)
-
-
-def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:
-    progress, _ = progress_declared(own, annotations_of(info.runtime))
-    if not wanted.restarts_stalled or progress.stall_after is not None:
-        return
-    if own.get(ANNOTATION_ON_STALL) == ON_STALL_RESTART:
-        field = f"metadata.annotations[{ANNOTATION_ON_STALL}]"
-        yield invalid(field, ON_STALL_RESTART, f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
-    else:
-        yield Warned(f"the runtime's annotation {ANNOTATION_ON_STALL} needs {ANNOTATION_PROGRESS_STALL_AFTER}")
 
 
 def _ranks(info: Info) -> list[PodSet]:
@@ -227,7 +204,8 @@ def _own_fields(pods: PodSet) -> list[str]:
 
 def _kept(info: Info) -> Iterable[str]:
     if info.has_failure_policy:
-        yield f"the runtime's spec.failurePolicy is kept, so {_RULES} no effect"
+        names = f"{ANNOTATION_RETRIES} and {ANNOTATION_EXIT_CODES}"
+        yield f"the runtime's spec.failurePolicy is kept, so {names} have no effect"
     for pods in _ranks(info):
         for name in _own_fields(pods):
             yield (

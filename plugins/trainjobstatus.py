@@ -144,7 +144,7 @@ class TrainJobStatusPlugin:
 
 
 def _takes_part(job: TrainJob, runtime: Runtime) -> bool:
-    return declared(annotations_of(job), annotations_of(runtime))[0].way != PROGRESS_NONE
+    return declared(annotations_of(job), annotations_of(runtime))[0].progress != PROGRESS_NONE
 
 
 def _config_map_of(job: TrainJob) -> Reference:

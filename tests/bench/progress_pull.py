@@ -134,12 +134,13 @@ async def measure(control_plane: ControlPlane, jobs: int, seconds: float, folder
     kubelets = Kubelets()
     runner = await serve(kubelets, folder, port)
     runtime = copy.deepcopy(RUNTIME)
-    marks = {"trainwright.dev/progress": "file", "trainwright.dev/progress-interval": "10s"}
+    marks = {"trainwright.dev/progress": "file"}
     runtime["metadata"]["annotations"] = marks
     try:
         await client.call("POST", f"{TRAINER}/clustertrainingruntimes", runtime)
         await make_nodes(client, port)
-        started = await asyncio.to_thread(start_manager, control_plane, featureGates={"ProgressPull": True})
+        settings: dict[str, Any] = {"featureGates": {"ProgressPull": True}, "progress": {"pull": {"interval": "10s"}}}
+        started = await asyncio.to_thread(start_manager, control_plane, **settings)
         pid = started.program_pid
         await managed(client, namespace, names)
         await make_pods(client, namespace, names, kubelets)

@@ -262,6 +262,6 @@ async def shown_while(running: "asyncio.Task[subprocess.CompletedProcess[str]]",
 
 
 _ASKING = (
-    "  annotations: {trainwright.dev/progress: file, trainwright.dev/progress-interval: 10s}\n"
+    "  annotations: {trainwright.dev/progress: file}\n"
     "  name: models-and-data\n  namespace: default\nspec:\n  initializer:"
 )

@@ -48,7 +48,7 @@ def documents() -> list[dict[str, Any]]:
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
     pod |= {"nodeSelector": {"kubernetes.io/hostname": "served"}}
     runtime = runtime_document("r", replicated_job(pod=pod))["spec"]
-    marks = {"trainwright.dev/progress": "file", "trainwright.dev/progress-interval": "10s"}
+    marks = {"trainwright.dev/progress": "file"}
     job = {"runtimeRef": {"kind": "TrainingRuntime", "name": "r"}}
     return [
         {"apiVersion": API, "kind": "TrainingRuntime", "metadata": {"name": "r"}, "spec": runtime},

@@ -41,8 +41,6 @@ HANGS = "hangs"
 """Whether ranks report progress, hang, and are restarted then."""
 STALL_SECONDS = 120.0
 _RESTARTS_HANGS = {
-    "trainwright.dev/on-stall": "restart",
-    "trainwright.dev/retries-hang": "1",
     "trainwright.dev/progress-stall-after": f"{STALL_SECONDS:g}s",
 }
 _REPORT_SECONDS = 20.0

@@ -176,10 +176,16 @@ class ProgressPull(Struct, kw_only=True):
     """Whether files are read while a TrainJob runs, which needs rights on pods/exec. Without it only the last
     report is read, from the termination message of the container.
     """
+    interval: str | None = None
+    """Time between two reads of a TrainJob's file, from 10s to 1h. With more than 300 TrainJobs the manager reads
+    less often.
+    """
 
     def set_defaults(self) -> None:
         if self.exec is None:
             self.exec = True
+        if self.interval is None:
+            self.interval = "30s"
 
 
 class ProgressPush(Struct, kw_only=True):
@@ -204,42 +210,34 @@ class Recovery(Struct, kw_only=True):
     """
     max_retries: int | None = field(name="maxRetries", default=None)
     """The most that the annotation trainwright.dev/retries may ask for."""
-    default_retries_memory: int | None = field(name="defaultRetriesMemory", default=None)
-    """Ends by lack of memory that such a TrainJob survives, unless its annotation trainwright.dev/retries-memory,
-    or else trainwright.dev/retries, says otherwise. At most maxRetriesMemory.
+    retries_memory: int | None = field(name="retriesMemory", default=None)
+    """How many of these failures may be for lack of memory, unless the TrainJob has the annotation
+    trainwright.dev/retries.
     """
-    max_retries_memory: int | None = field(name="maxRetriesMemory", default=None)
-    """The most that the annotation trainwright.dev/retries-memory may ask for."""
-    default_retries_infrastructure: int | None = field(name="defaultRetriesInfrastructure", default=None)
-    """Ends by the cluster that such a TrainJob survives, unless its annotation trainwright.dev/retries-
-    infrastructure says otherwise; not fewer than trainwright.dev/retries. At most maxRetriesInfrastructure.
+    retries_infrastructure: int | None = field(name="retriesInfrastructure", default=None)
+    """Ends by the cluster that such a TrainJob survives beside its retries; not fewer than its annotation
+    trainwright.dev/retries.
     """
-    max_retries_infrastructure: int | None = field(name="maxRetriesInfrastructure", default=None)
-    """The most that the annotation trainwright.dev/retries-infrastructure may ask for."""
-    default_retries_hang: int | None = field(name="defaultRetriesHang", default=None)
-    """Restarts of ranks that stand still that such a TrainJob survives, unless its annotation
-    trainwright.dev/retries-hang, or else trainwright.dev/retries, says otherwise. At most maxRetriesHang.
+    retries_hang: int | None = field(name="retriesHang", default=None)
+    """How many of these failures may be hangs, unless the TrainJob has the annotation trainwright.dev/retries."""
+    avoid_nodes: bool | None = field(name="avoidNodes", default=None)
+    """Whether the next attempt of such a TrainJob avoids a node whose hardware is broken, or on which two attempts
+    failed first and none anywhere else.
     """
-    max_retries_hang: int | None = field(name="maxRetriesHang", default=None)
-    """The most that the annotation trainwright.dev/retries-hang may ask for."""
 
     def set_defaults(self) -> None:
         if self.default_retries is None:
             self.default_retries = 3
         if self.max_retries is None:
             self.max_retries = 100
-        if self.default_retries_memory is None:
-            self.default_retries_memory = 1
-        if self.max_retries_memory is None:
-            self.max_retries_memory = 1000
-        if self.default_retries_infrastructure is None:
-            self.default_retries_infrastructure = 50
-        if self.max_retries_infrastructure is None:
-            self.max_retries_infrastructure = 1000
-        if self.default_retries_hang is None:
-            self.default_retries_hang = 2
-        if self.max_retries_hang is None:
-            self.max_retries_hang = 1000
+        if self.retries_memory is None:
+            self.retries_memory = 1
+        if self.retries_infrastructure is None:
+            self.retries_infrastructure = 50
+        if self.retries_hang is None:
+            self.retries_hang = 2
+        if self.avoid_nodes is None:
+            self.avoid_nodes = False
 
 
 class StatusServer(Struct, kw_only=True):

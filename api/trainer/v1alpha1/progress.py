@@ -8,15 +8,11 @@ runtime's, or by the default.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_PROGRESS,
-    ANNOTATION_PROGRESS_CONTAINER,
-    ANNOTATION_PROGRESS_FILE,
-    ANNOTATION_PROGRESS_INTERVAL,
     ANNOTATION_PROGRESS_STALL_AFTER,
     GROUP,
     PROGRESS_FILE,
@@ -29,10 +25,7 @@ DEFAULT_FILE = "/var/run/trainwright/progress.json"
 FILE_PATTERN = "^/.*progress[^/]*[.]jsonl?$"
 """Which files the manager may read, for Python and for CEL. The admission policy on the manager's account has it, so
 that the right to read progress files does not open tokens and keys."""
-DEFAULT_INTERVAL = 30.0
 _PATH_BYTES = 255
-_NAME_CHARACTERS = 63
-_SECONDS = (10.0, 3600.0)
 _SILENCE_SECONDS = 120.0
 
 
@@ -40,21 +33,20 @@ _SILENCE_SECONDS = 120.0
 class Declaration:
     """How a job reports its progress."""
 
-    way: str = PROGRESS_PUSH
-    """`push`, `file` or `none`. With `file`, reports that are pushed count as well."""
-    file: str = DEFAULT_FILE
-    """Absolute path in the container."""
-    interval: float = DEFAULT_INTERVAL
-    """Seconds between two reads of the file."""
-    container: str = ""
-    """The container that writes the file; empty: the one that trains."""
+    progress: str = PROGRESS_PUSH
+    """`push`, `none`, `file` or `file:/PATH`. With a file, reports that are pushed count as well."""
     stall_after: float | None = None
     """Seconds without a report after which the job counts as stalled; None: the manager's setting."""
 
     @property
     def reads_file(self) -> bool:
         """Whether the manager reads a file in a pod."""
-        return self.way == PROGRESS_FILE
+        return may_read_file(self.progress)
+
+    @property
+    def file(self) -> str:
+        """Absolute path of the file in the container that trains."""
+        return self.progress.partition(":")[2] or DEFAULT_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +103,18 @@ def one_of(*values: str) -> Callable[[str], str]:
     return read
 
 
+def may_read_file(progress: str) -> bool:
+    """Whether a value of the annotation asks for a file."""
+    return progress.partition(":")[0] == PROGRESS_FILE
+
+
+def _progress(text: str) -> str:
+    way, colon, path = text.partition(":")
+    if way not in (PROGRESS_PUSH, PROGRESS_FILE, PROGRESS_NONE) or (colon and way != PROGRESS_FILE):
+        raise ValueError(f"must be {PROGRESS_PUSH}, {PROGRESS_NONE}, {PROGRESS_FILE} or {PROGRESS_FILE}:/PATH")
+    return f"{way}:{_path(path)}" if colon else way
+
+
 def _path(text: str) -> str:
     if not text.startswith("/"):
         raise ValueError("must be an absolute path")
@@ -125,39 +129,18 @@ def _path(text: str) -> str:
     return text
 
 
-def _container(text: str) -> str:
-    if not text or len(text) > _NAME_CHARACTERS:
-        raise ValueError("must be the name of a container")
-    return text
-
-
-def _interval(text: str) -> float:
-    low, high = _SECONDS
-    seconds = _duration(text).total_seconds()
-    if not low <= seconds <= high:
-        raise ValueError("must be a duration from 10s to 1h")
-    return seconds
-
-
 def _silence(text: str) -> float:
-    seconds = _duration(text).total_seconds()
+    try:
+        seconds = parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise ValueError(f"must be a duration such as 30s: {error}") from error
     if seconds < _SILENCE_SECONDS:
         raise ValueError("must be a duration of 2m or more")
     return seconds
 
 
-def _duration(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise ValueError(f"must be a duration such as 30s: {error}") from error
-
-
 _READERS: Readers = {
-    ANNOTATION_PROGRESS: ("way", one_of(PROGRESS_PUSH, PROGRESS_FILE, PROGRESS_NONE)),
-    ANNOTATION_PROGRESS_FILE: ("file", _path),
-    ANNOTATION_PROGRESS_INTERVAL: ("interval", _interval),
-    ANNOTATION_PROGRESS_CONTAINER: ("container", _container),
+    ANNOTATION_PROGRESS: ("progress", _progress),
     ANNOTATION_PROGRESS_STALL_AFTER: ("stall_after", _silence),
 }
 

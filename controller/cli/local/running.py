@@ -16,10 +16,8 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1.constants import (
-    ANNOTATION_ON_STALL,
     ANNOTATION_PROGRESS_STALL_AFTER,
     ANNOTATION_RECOVERY,
-    ANNOTATION_RESUME_FROM,
     ANNOTATION_RETRIES,
     RECOVERY_GANG,
 )
@@ -60,7 +58,7 @@ from trainwright.controller.trainer.job.status import REASON_INTERRUPTED, REASON
 from trainwright.controller.views.cluster import if_there
 from trainwright.controller.views.ended import end_of
 from trainwright.plugins.contract import Runtime
-from trainwright.progress import ON_STALL
+from trainwright.progress import ON_STALL, RESUME_FROM
 
 LOST = (KubernetesError, StateLostError)
 """What ends a run that was not refused. Of the first, ConfigurationErrors refuse it."""
@@ -355,19 +353,22 @@ def _stops_at_failure(arguments: argparse.Namespace) -> bool:
 
 def _recover(job: Document, arguments: argparse.Namespace) -> None:
     """Annotate the job as the options about recovery say; they take precedence over a manifest."""
-    marks = {}
+    marks, variables = {}, {}
     if arguments.stall_stop and arguments.retries is None:
         # The writer of progress then prints where each thread stands when its rank is stopped.
-        job["spec"].setdefault("trainer", {}).setdefault("env", []).append({"name": ON_STALL, "value": "restart"})
+        variables[ON_STALL] = "restart"
     if arguments.retries is not None:
         marks = {ANNOTATION_RECOVERY: RECOVERY_GANG, ANNOTATION_RETRIES: str(arguments.retries)}
         if arguments.stall_stop:
             if arguments.stall_after < SHORTEST_SECONDS:
                 raise WrongUseError("--stall-stop with --retries needs a --stall-after of 2m or more")
-            marks |= {ANNOTATION_ON_STALL: "restart", ANNOTATION_PROGRESS_STALL_AFTER: f"{arguments.stall_after:.0f}s"}
+            marks[ANNOTATION_PROGRESS_STALL_AFTER] = f"{arguments.stall_after:.0f}s"
     if arguments.resume_from is not None:
         start = arguments.resume_from
-        marks[ANNOTATION_RESUME_FROM] = start if "://" in start else str(Path(start).expanduser().absolute())
+        variables[RESUME_FROM] = start if "://" in start else str(Path(start).expanduser().absolute())
+    if variables:
+        env = job["spec"].setdefault("trainer", {}).setdefault("env", [])
+        env += [{"name": name, "value": value} for name, value in variables.items()]
     if marks:
         job["metadata"].setdefault("annotations", {}).update(marks)
 

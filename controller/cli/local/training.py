@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from trainwright.api.config.v1alpha1 import Configuration, ControllerWebhook, Progress, StatusServer
+from trainwright.api.config.v1alpha1 import Configuration, ControllerWebhook, Progress, ProgressPull, StatusServer
 from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
 from trainwright.controller.cli.versions import public_objects
@@ -119,7 +119,7 @@ def _settings(port: int) -> ManagerSettings:
         status_server=StatusServer(port=port),
         feature_gates={gate.name: True for gate in GATES},
         # The shortest interval: there are few jobs, and people watch them.
-        progress=Progress(interval="2s", stall_after="10m"),
+        progress=Progress(interval="2s", stall_after="10m", pull=ProgressPull(interval="10s")),
     )
     return replace(settings_of(configuration), metrics_address=None, probe_address=None)
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from trainwright.api.config.v1alpha1 import Plugins, Recovery
-from trainwright.api.trainer.v1alpha1.recovery import SETTINGS, Allowed
+from trainwright.api.trainer.v1alpha1.recovery import MOST_RETRIES, Allowed
 from trainwright.controller.runtime import ConfigurationError
 from trainwright.plugins.registry import Selection
 
@@ -66,6 +66,7 @@ def features_of(wanted: Mapping[str, bool]) -> Features:
 
 RECOVERY_PLUGIN = "Recovery"
 """Its settings limit what jobs may ask for."""
+_MOST_OF_A_CAUSE = 1000
 GATED = {"ProgressFile": PROGRESS_PULL, RECOVERY_PLUGIN: RECOVERY, "TrainJobStatus": TRAIN_JOB_STATUS}
 """Plugins that are off by default and that a feature gate turns on, by name."""
 
@@ -97,16 +98,17 @@ def selection_of(section: Plugins | None, recovery: Recovery | None, features: F
     return replace(selection, enabled=enabled, settings={**selection.settings, RECOVERY_PLUGIN: settings})
 
 
-def _recovery(section: Recovery | None) -> tuple[Mapping[str, int], list[str]]:
+def _recovery(section: Recovery | None) -> tuple[Recovery, list[str]]:
     full = section.deepcopy() if section is not None else Recovery()
     full.set_defaults()
-    given: Mapping[str, int] = msgspec.to_builtins(full)
-    problems = []
-    for budget, (default, most) in SETTINGS.items():
-        highest = getattr(Allowed(), budget).most
-        if not 0 <= given[most] <= highest:
-            problems.append(f"recovery.{most}: {given[most]} is out of range; use 0 to {highest}")
-        elif not 0 <= given[default] <= given[most]:
-            text = f"recovery.{default}: {given[default]} is out of range"
-            problems.append(f"{text}; use 0 to {given[most]}, which is recovery.{most}")
-    return given, problems
+    allowed, problems = Allowed.of(full), []
+    limits = {
+        "maxRetries": MOST_RETRIES,
+        "defaultRetries": allowed.max_retries if allowed.max_retries >= 0 else MOST_RETRIES,
+    }
+    for name, value in msgspec.to_builtins(full).items():
+        most = limits.get(name, _MOST_OF_A_CAUSE)
+        if not 0 <= value <= most:
+            which = ", which is recovery.maxRetries" if name == "defaultRetries" else ""
+            problems.append(f"recovery.{name}: {value} is out of range; use 0 to {most}{which}")
+    return full, problems

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Key, uid_of
@@ -51,6 +51,7 @@ from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
 if TYPE_CHECKING:
+    from trainwright.api.config.v1alpha1 import Recovery
     from trainwright.controller.runtime import CertificateMaterial
     from trainwright.controller.trainer.progress.writer import Coalescer
     from trainwright.controller.trainer.recovery.recoveries import Recoveries
@@ -120,7 +121,7 @@ class Assembly:
             return None
         from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
 
-        allowed = Allowed.of(self.settings.plugins.settings[RECOVERY_PLUGIN])
+        allowed = Allowed.of(cast("Recovery", self.settings.plugins.settings[RECOVERY_PLUGIN]))
         return Recoveries(self.manager, self.snapshots, self.records, allowed, newest=self._newest_report)
 
     def _newest_report(self, job: TrainJob) -> TrainerStatus | None:

@@ -29,4 +29,5 @@ def declare(assembly: Assembly) -> None:
         FileMetrics(manager.metrics.registry),
         assembly.records,
         reads_files=settings.progress_by_exec,
+        interval=settings.pull_interval,
     )

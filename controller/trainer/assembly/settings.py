@@ -137,6 +137,8 @@ class ManagerSettings:
     """Whether the token of a report must name a pod."""
     progress_by_exec: bool
     """Whether files are read in pods; else last reports only."""
+    pull_interval: float
+    """Seconds between two reads of the file of a job."""
     features: Features
     plugins: Selection
     minimum_tls: ssl.TLSVersion
@@ -157,6 +159,7 @@ PROGRESS_WRITES = RequestLimit(rate=20, burst=40)
 """Writes of progress, for each replica, where the Configuration sets no limit."""
 PROGRESS_INTERVALS = (2.0, 300.0)
 """The shortest and the longest `progress.interval`, in seconds."""
+PULL_INTERVALS = (10.0, 3600.0)
 
 T = TypeVar("T")
 Complain = Callable[[str, str], None]
@@ -203,11 +206,12 @@ def settings_of(configuration: Configuration) -> ManagerSettings:
         limit=_limit("clientConnection", configuration.client_connection, full.client_connection, None, complain),
         status_server=_status_server(configuration.status_server, full.status_server, complain),
         stall_after=_stall_after(full.progress, complain),
-        progress_interval=_progress_interval(full.progress, complain),
+        progress_interval=_within("progress.interval", full.progress.interval, PROGRESS_INTERVALS, complain),
         progress_history=bool(full.progress.history),
         progress_metrics=bool(full.progress.job_metrics),
         progress_needs_pod=bool(full.progress.push.require_pod),
         progress_by_exec=bool(full.progress.pull.exec),
+        pull_interval=_within("progress.pull.interval", full.progress.pull.interval, PULL_INTERVALS, complain),
         features=features,
         plugins=_or_complain(
             lambda: selection_of(configuration.plugins, configuration.recovery, features), Selection(), complain
@@ -352,11 +356,11 @@ def _stall_after(section: Progress, complain: Complain) -> float | None:
     return seconds
 
 
-def _progress_interval(section: Progress, complain: Complain) -> float:
-    low, high = PROGRESS_INTERVALS
-    seconds = _seconds("progress.interval", section.interval, low, complain)
+def _within(path: str, text: str | None, limits: tuple[float, float], complain: Complain) -> float:
+    low, high = limits
+    seconds = _seconds(path, text, low, complain)
     if not low <= seconds <= high:
-        complain("progress.interval", f"{section.interval} is out of range; use {low:g}s to {high:g}s")
+        complain(path, f"{text} is out of range; use {low:g}s to {high:g}s")
     return seconds
 
 

@@ -22,7 +22,6 @@ from trainwright.api.objects import AnyObject, Key, annotations_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.progress import DEFAULT_INTERVAL
 from trainwright.controller.runtime import (
     DecodeError,
     Done,
@@ -62,6 +61,8 @@ from trainwright.controller.trainer.progress.report import (
 
 log = logging.getLogger(__name__)
 
+INTERVAL_SECONDS = 30.0
+"""Between two reads of a job, where the Configuration sets no other."""
 AT_ONCE = 16
 """Reads at the same time: the workers of the controller."""
 RATE = 10.0
@@ -107,6 +108,7 @@ class ProgressFiles:
         records: JobRecords,
         *,
         reads_files: bool = True,
+        interval: float = INTERVAL_SECONDS,
         now: Now = wall_clock,
         uniform: Uniform = surroundings.uniform,
     ) -> None:
@@ -114,12 +116,12 @@ class ProgressFiles:
 
         `target_of` tells where a job is read, None if no file is to be read, and may raise KubernetesError; `accept`
         takes a report, and may raise ReportRefused. Without `reads_files`, only last reports are taken, for which no
-        command is run. `uniform` spreads the reads.
+        command is run. `interval`: seconds between two reads of a job, more if many are read; `uniform` spreads them.
         """
         self._client, self._cache = manager.client, manager.cache
         self._target_of, self._accept, self._told = target_of, accept, told
         self._metrics, self._records = metrics, records
-        self._reads_files, self._now, self._uniform = reads_files, now, uniform
+        self._reads_files, self._usual, self._now, self._uniform = reads_files, interval, now, uniform
         self._time = asyncio.get_running_loop().time
         self._next_start = -math.inf
         self._on_node: Counter[str] = Counter()
@@ -235,15 +237,14 @@ class ProgressFiles:
         file.is_over = file.phase is Phase.LAST and pause == math.inf
         return self._retry(file, self._due(file))
 
-    def _interval(self, file: JobFile) -> float:
-        """Seconds between two reads: as declared, or longer if more jobs are read than the rate allows."""
-        declared = file.target.declaration.interval if file.target is not None else DEFAULT_INTERVAL
+    def _interval(self) -> float:
+        """Seconds between two reads: as configured, or longer if more jobs are read than the rate allows."""
         read = sum(1 for one in self._records.each(JobFile) if one.phase is Phase.FILE and one.target is not None)
-        return max(declared, read / RATE)
+        return max(self._usual, read / RATE)
 
     def _after(self, file: JobFile, result: ReadResult) -> float:
         self._metrics.results.inc(result)
-        return file.after(result, self._time(), self._interval(file), self._uniform)
+        return file.after(result, self._time(), self._interval(), self._uniform)
 
     def _is_full(self, node: str) -> bool:
         return bool(node) and self._on_node[node] >= ON_A_NODE
@@ -263,7 +264,7 @@ class ProgressFiles:
 
     async def _file(self, file: JobFile) -> float:
         """Read the file once. Returns the pause until the next read. Raises NodeFull and KubernetesError."""
-        interval, begun = self._interval(file), self._time()
+        interval, begun = self._interval(), self._time()
         target = file.choose()
         if target is None:
             return self._after(file, ReadResult.NOT_READY)
@@ -296,7 +297,7 @@ class ProgressFiles:
         self._on_node[pod.node] += 1
         try:
             place = ContainerRef(file.job.namespace, pod.name, target.container)
-            reading = await read_file(self._client, place, target.declaration.file, file.reader)
+            reading = await read_file(self._client, place, target.file, file.reader)
         finally:
             self._on_node[pod.node] -= 1
         file.reader = reading.reader
@@ -311,7 +312,7 @@ class ProgressFiles:
         pod = await find_pod(self._client, file.job, target)
         if pod is not None and pod.message:
             file.pod, file.last = pod, None
-            reading = await self._interpreted(file, pod.message.encode(), self._interval(file))
+            reading = await self._interpreted(file, pod.message.encode(), self._interval())
             if reading.report is not None:
                 reading.report.source = ReportSource.FINAL
                 await self._take(file, target, reading)
@@ -365,7 +366,7 @@ class ProgressFiles:
 
     def _say(self, file: JobFile, target: FileTarget, reading: Reading) -> None:
         """Tell users of what they can change, once for each pod."""
-        path = target.declaration.file
+        path = target.file
         if target.is_initializer:
             log.debug("%s: %s: %s: %s", file.key, target.container, reading.result, reading.detail)
             return  # Kubeflow Trainer's, for one, writes none

@@ -11,7 +11,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
@@ -27,7 +27,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     STEP_DATASET_INITIALIZER,
     STEP_MODEL_INITIALIZER,
 )
-from trainwright.api.trainer.v1alpha1.progress import DEFAULT_FILE, Declaration, declared
+from trainwright.api.trainer.v1alpha1.progress import DEFAULT_FILE, declared, may_read_file
 from trainwright.controller.runtime import (
     BadRequest,
     Client,
@@ -123,7 +123,8 @@ class TargetUnknown(KubernetesError):  # noqa: N818 - a state, which passes
 
 @dataclass(frozen=True, slots=True)
 class FileTarget:
-    declaration: Declaration
+    file: str
+    """Its path in the container."""
     pod: PodRef
     loading: "tuple[FileTarget, ...]" = ()
     """The initializers, which are read before the training."""
@@ -131,7 +132,7 @@ class FileTarget:
 
     @property
     def container(self) -> str:
-        return self.declaration.container or self.pod.container
+        return self.pod.container
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ async def file_target_of(
     Raises TargetUnknown and other KubernetesErrors; try again later.
     """
     own = annotations_of(job)
-    if own.get(ANNOTATION_PROGRESS, PROGRESS_FILE) != PROGRESS_FILE:
+    if not may_read_file(own.get(ANNOTATION_PROGRESS, PROGRESS_FILE)):
         return None
     runtime = await snapshots.existing(job)
     if runtime is None:
@@ -169,14 +170,13 @@ async def file_target_of(
         raise TargetUnknown(str(error)) from error
     if info.reporter is None:
         return None
-    own_file = replace(declaration, file=DEFAULT_FILE, container="")
     loading = tuple(
-        FileTarget(own_file, PodRef(pods.name, container=step), is_initializer=True)
+        FileTarget(DEFAULT_FILE, PodRef(pods.name, container=step), is_initializer=True)
         for pods in info.pod_sets
         if (step := pods.step or "") in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER)
         and pods.container(step) is not None
     )
-    return FileTarget(declaration, info.reporter, loading)
+    return FileTarget(declaration.file, info.reporter, loading)
 
 
 async def find_pod(client: Client, job: TrainJob, target: FileTarget) -> FoundPod | None:
@@ -321,7 +321,7 @@ class Phase(Enum):
 
 def phase_of(job: TrainJob) -> Phase:
     """The phase, as far as the job itself tells; its runtime may ask for a file, too."""
-    asks = annotations_of(job).get(ANNOTATION_PROGRESS, PROGRESS_FILE) == PROGRESS_FILE
+    asks = may_read_file(annotations_of(job).get(ANNOTATION_PROGRESS, PROGRESS_FILE))
     if not is_ours(job) or deletion_timestamp_of(job) is not None or not asks:
         return Phase.NOTHING
     state = state_of(job).state

@@ -274,7 +274,9 @@ def _paid(counts: Counts, budget: str, wanted: Declaration) -> str:
 def _advice(budget: str, wanted: Declaration) -> str:
     """Which budget is used up, and what raises it."""
     limit = int(_limit(budget, wanted))
-    name = f"annotation {ANNOTATION_RETRIES}" + (f"-{budget}" if budget != RETRIES else " (local run: --retries)")
+    name = f"annotation {ANNOTATION_RETRIES} (local run: --retries)"
+    if budget == INFRASTRUCTURE:
+        name = "recovery.retriesInfrastructure of the manager's Configuration"
     if not limit:
         return f"it has no retries{_FOR[budget]}: {name} gives it some"
     used = f"its {limit} retries{_FOR[budget]} are" if limit > 1 else f"its only retry{_FOR[budget]} is"

@@ -19,7 +19,7 @@ def arguments(**more: Any) -> argparse.Namespace:
 
 
 def marks(**more: Any) -> dict[str, str]:
-    job: dict[str, Any] = {"metadata": {"name": "j"}}
+    job: dict[str, Any] = {"metadata": {"name": "j"}, "spec": {}}
     _recover(job, arguments(**more))
     return {name.removeprefix("trainwright.dev/"): value for name, value in annotations_of(job).items()}
 
@@ -30,11 +30,17 @@ def test_options_become_annotations() -> None:
     assert marks(retries=0, stall_stop=True, stall_after=900.0) == {
         "recovery": "gang",
         "retries": "0",
-        "on-stall": "restart",
         "progress-stall-after": "900s",
     }
-    assert marks(resume_from="s3://bucket/first") == {"resume-from": "s3://bucket/first"}
-    assert marks(resume_from="first") == {"resume-from": str(Path("first").absolute())}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [("s3://bucket/first", "s3://bucket/first"), ("first", str(Path("first").absolute()))]
+)
+def test_the_checkpoint_to_begin_from_is_a_variable(given: str, told: str) -> None:
+    job: dict[str, Any] = {"metadata": {"name": "j"}, "spec": {}}
+    _recover(job, arguments(resume_from=given))
+    assert job["spec"]["trainer"]["env"] == [{"name": "TRAINWRIGHT_RESUME_FROM", "value": told}]
 
 
 def test_ranks_that_are_stopped_since_they_stand_still_say_where() -> None:

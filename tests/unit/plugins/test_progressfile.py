@@ -46,58 +46,43 @@ def test_a_job_that_asks_for_it() -> None:
     assert not result.verdict.warnings
 
 
-@pytest.mark.parametrize(("name", "value"), [("way", "push"), ("way", "none"), ("_file", "/x")])
-def test_other_jobs_are_as_without_the_plugin(name: str, value: str) -> None:
-    result = outcome(blueprint(ONE), "", old=None, **{name: value})
+@pytest.mark.parametrize("way", ["push", "none"])
+def test_other_jobs_are_as_without_the_plugin(way: str) -> None:
+    result = outcome(blueprint(ONE), way=way)
     plain = Pipeline(Registry.load(candidates=built_in())).begin(train_job(), blueprint(ONE)).render(OFFLINE)
     assert result.rendering.components == plain.components
 
 
 def test_a_path_of_the_users_gets_no_volume() -> None:
     made = blueprint(ONE, job_template("node", "trainer", container(terminationMessagePath="/tmp/end")))
-    result = outcome(made, way="file", _file="/data/progress.jsonl")
+    result = outcome(made, way="file:/data/progress.jsonl")
     assert result.env()["TRAINWRIGHT_PROGRESS_FILE"] == "/data/progress.jsonl"
     assert result.env()["TRAINWRIGHT_PROGRESS_FINAL"] == "/tmp/end"
     assert "volumes" not in result.pod()
     assert "volumeMounts" not in result.container()
 
 
-def test_another_container() -> None:
-    made = blueprint(ONE, job_template("node", "trainer", container(), container("train")))
-    result = outcome(made, way="file", _container="train")
-    assert dict(result.env("node", "train")) == VARIABLES
-    assert "env" not in result.container()
-    refused = outcome(made, way="file", _container="absent")
-    (error,) = refused.verdict.errors
-    assert error.path == f"metadata.annotations[{P}-container]"
-    assert error.message == "is no container of replicated job node, which has node, train"
-    assert "env" not in refused.container()
-
-
 def test_the_runtime_may_ask_for_all_its_jobs() -> None:
     made = blueprint(ONE)
     assert made.metadata is not None
-    made.metadata.annotations = {P: "file", f"{P}-file": "relative", f"{P}-container": "absent"}
-    result = outcome(made, _container="node")
-    assert dict(result.env()) == VARIABLES
+    made.metadata.annotations = {P: "file:relative"}
+    result = outcome(made)
+    assert "env" not in result.container()
     assert [str(warning) for warning in result.verdict.warnings] == [
-        f"the runtime's annotation {P}-file is ignored: 'relative' must be an absolute path"
+        f"the runtime's annotation {P} is ignored: 'file:relative' must be an absolute path"
     ]
+    made.metadata.annotations = {P: "file"}
+    assert dict(outcome(made).env()) == VARIABLES
     assert "env" not in outcome(made, way="none").container()
-    (_, missing) = outcome(made).verdict.warnings
-    assert str(missing) == (
-        "no progress file is read: replicated job node has no container absent; name one of node with the annotation "
-        f"{P}-container"
-    )
 
 
 def test_a_wrong_value_is_refused_unless_it_was_there_before() -> None:
     (error,) = outcome(blueprint(ONE), way="files").verdict.errors
-    assert str(error) == f'metadata.annotations[{P}]: Invalid value: "files": must be one of push, file, none'
+    assert str(error) == f'metadata.annotations[{P}]: Invalid value: "files": must be push, none, file or file:/PATH'
     kept = outcome(blueprint(ONE), way="files", old={P: "files"}).verdict
     assert not kept.errors
     assert [str(one) for one in kept.warnings] == [
-        f"annotation {P} is ignored: 'files' must be one of push, file, none"
+        f"annotation {P} is ignored: 'files' must be push, none, file or file:/PATH"
     ]
     assert outcome(blueprint(ONE), way="files", old={P: "fil"}).verdict.errors
 
@@ -209,7 +194,7 @@ def test_initializers_report_beside_the_training() -> None:
     step = "model-initializer"
     loads = job_template(step, step, container(step), container("side"))
     made = blueprint(ONE, loads, job_template("node", "trainer", container()))
-    result = outcome(made, way="file", _file="/data/progress.jsonl")
+    result = outcome(made, way="file:/data/progress.jsonl")
     initializer = result.container(step, step)
     assert {one["name"]: one["value"] for one in initializer["env"]} == VARIABLES
     assert initializer["volumeMounts"] == [{"name": "trainwright-progress", "mountPath": "/var/run/trainwright"}]

@@ -23,7 +23,7 @@ ONE = {"numNodes": 1}
 TARGET = {"type": "DisruptionTarget", "status": "True"}
 
 
-def pipeline(**settings: int) -> Pipeline:
+def pipeline(**settings: Any) -> Pipeline:
     chosen = {"Recovery": Recovery(**settings)} if settings else {}
     return Pipeline(Registry.load(Selection(enabled=frozenset({"Recovery"}), settings=chosen), candidates=built_in()))
 
@@ -32,7 +32,7 @@ PIPELINE = pipeline()
 
 
 def marked(spec: str = "", **annotations: str) -> TrainJob:
-    """A job with annotations: `no_retry_exit_codes` stands for `trainwright.dev/no-retry-exit-codes`."""
+    """A job with annotations: `exit_codes` stands for `trainwright.dev/exit-codes`."""
     marks = {f"trainwright.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
     return train_job(spec, metadata={"annotations": marks})
 
@@ -67,7 +67,7 @@ def test_what_it_becomes() -> None:
         job_template("model-initializer", "model-initializer", container("model-initializer")),
         job_template("node", "trainer", container(), initContainers=[container("first")]),
     )
-    asked = marked(**GANG, retries="5", no_retry_exit_codes="3, 126,2", free_exit_codes="75")
+    asked = marked(**GANG, retries="5", exit_codes="75=free, 3=final,126=final, 2=final")
     result = outcome(made, asked)
     assert not result.verdict.errors
     assert not result.verdict.warnings
@@ -186,7 +186,7 @@ def test_a_failure_policy_of_the_runtime_is_kept() -> None:
     assert "podFailurePolicy" not in job
     assert (job["backoffLimit"], result.pod()["restartPolicy"]) == (0, "Never")
     (warning,) = warnings(result)
-    assert warning.startswith("the runtime's spec.failurePolicy is kept, so trainwright.dev/retries, ")
+    assert warning.startswith("the runtime's spec.failurePolicy is kept, so trainwright.dev/retries and ")
 
 
 @pytest.mark.parametrize(
@@ -240,34 +240,25 @@ def test_a_back_off_limit_of_the_runtime_is_replaced_and_a_message_policy_kept()
         ({"retries": "1.5"}, "retries", "must be a whole number from 0 to 100"),
         ({"retries": "101"}, "retries", "must be a whole number from 0 to 100"),
         ({"retries": "21"}, "retries", "must be at most 20, by the administrator's Configuration"),
-        ({"retries_memory": "6"}, "retries-memory", "must be at most 5, by the administrator's Configuration"),
-        ({"retries_hang": "1"}, "retries-hang", "must be at most 0, by the administrator's Configuration"),
-        ({"retries_infrastructure": "1001"}, "retries-infrastructure", "must be a whole number from 0 to 1000"),
         ({"recovery": "always"}, "recovery", "must be one of none, gang"),
-        ({"no_retry_exit_codes": "0"}, "no-retry-exit-codes", "0 is success; must be numbers from 1 to 255"),
-        ({"free_exit_codes": "1,256"}, "free-exit-codes", "must be numbers from 1 to 255, with commas between them"),
-        ({"free_exit_codes": ""}, "free-exit-codes", "must be numbers from 1 to 255, with commas between them"),
-        (
-            {"free_exit_codes": "127"},
-            "free-exit-codes",
-            "127 is the exit code of a program that cannot run, which always ends the job",
+        *(
+            ({"exit_codes": codes}, "exit-codes", told)
+            for codes, told in (
+                ("0=final", "0 is success; must be numbers from 1 to 255"),
+                ("1=free,256=free", "must be codes from 1 to 255 with free or final, such as 75=free,3=final"),
+                ("", "must be codes from 1 to 255 with free or final, such as 75=free,3=final"),
+                ("75", "must be codes from 1 to 255 with free or final, such as 75=free,3=final"),
+                ("127=free", "127 is the exit code of a program that cannot run, which always ends the job"),
+                ("75=free,75=final", "75 is named twice"),
+            )
         ),
-        (
-            {"free_exit_codes": "75", "no_retry_exit_codes": "3,75"},
-            "free-exit-codes",
-            "75 is in no-retry-exit-codes too",
-        ),
-        ({"retries_memory": "1001"}, "retries-memory", "must be a whole number from 0 to 1000"),
-        ({"on_stall": "stop"}, "on-stall", "must be one of mark, restart"),
         ({"checkpoints": "ckpt"}, "checkpoints", "must be pvc://CLAIM/PATH, an absolute path or an address"),
         ({"checkpoints": "pvc://c/../x"}, "checkpoints", "must be pvc://CLAIM/PATH, an absolute path or an address"),
-        ({"resume_from": "first"}, "resume-from", "must be an absolute path in the pods, or an address"),
-        ({"avoid_nodes": "yes"}, "avoid-nodes", "must be one of true, false"),
     ],
 )
 def test_annotations_that_are_refused(annotations: dict[str, str], name: str, told: str) -> None:
     asked = marked(**{**GANG, **annotations})
-    some = pipeline(max_retries=20, max_retries_memory=5, default_retries_hang=0, max_retries_hang=0)
+    some = pipeline(max_retries=20)
     result = outcome(blueprint(ONE), asked, pipeline=some)
     (error,) = result.verdict.errors
     assert (error.path, error.message) == (f"metadata.annotations[trainwright.dev/{name}]", told)
@@ -287,23 +278,19 @@ def test_annotations_that_are_refused(annotations: dict[str, str], name: str, to
     )
 
 
-def test_a_code_that_the_job_never_retries_is_not_free_by_the_runtime() -> None:
+def test_the_codes_of_the_job_replace_those_of_the_runtime() -> None:
     made = blueprint(ONE)
     assert made.metadata is not None
-    made.metadata.annotations = {"trainwright.dev/free-exit-codes": "75,76"}
-    result = outcome(made, marked(**GANG, no_retry_exit_codes="75"))
+    made.metadata.annotations = {"trainwright.dev/exit-codes": "75=free,76=free"}
+    result = outcome(made, marked(**GANG, exit_codes="75=final"))
     assert not result.verdict.errors
-    assert result.replicated_job()["template"]["spec"]["podFailurePolicy"]["rules"][1:] == [
-        codes(75, 126, 127),
-        codes(76),
-    ]
+    assert result.replicated_job()["template"]["spec"]["podFailurePolicy"]["rules"][1:] == [codes(75, 126, 127)]
 
 
 def test_annotations_without_effect_are_warned_of() -> None:
     assert warnings(outcome(blueprint(ONE), marked(retries="2"))) == [
         "annotation trainwright.dev/retries has no effect without trainwright.dev/recovery: gang"
     ]
-    assert not warnings(outcome(blueprint(ONE), marked(**GANG, avoid_nodes="true")))
     late = outcome(blueprint(ONE), marked(**GANG, retries="2"), old=marked(**GANG))
     (warning,) = warnings(late)
     assert warning == (
@@ -312,22 +299,13 @@ def test_annotations_without_effect_are_warned_of() -> None:
     )
 
 
-def test_limits_that_the_manager_alone_looks_at_may_change_at_any_time() -> None:
-    late = outcome(blueprint(ONE), marked(**GANG, retries_memory="2"), old=marked(**GANG))
-    assert not warnings(late)
-
-
-def test_a_restart_of_stalled_ranks_needs_a_time() -> None:
+def test_a_job_that_says_how_long_it_may_be_silent_has_its_stalled_ranks_restarted() -> None:
     """Scenario 64."""
-    (error,) = outcome(blueprint(ONE), marked(**GANG, on_stall="restart")).verdict.errors
-    assert "needs trainwright.dev/progress-stall-after" in str(error)
-    with_time = marked(**GANG, on_stall="restart", progress_stall_after="15m")
-    result = outcome(blueprint(ONE), with_time)
-    assert not result.verdict.errors
-    # The writer of progress prints where it stands when its rank is stopped.
     asks = {"name": "TRAINWRIGHT_ON_STALL", "value": "restart"}
-    assert asks in result.container()["env"]
+    # The writer of progress prints where it stands when its rank is stopped.
+    assert asks in outcome(blueprint(ONE), marked(**GANG, progress_stall_after="15m")).container()["env"]
     assert "TRAINWRIGHT_ON_STALL" not in attempts_told(marked(**GANG))
+    assert "env" not in outcome(blueprint(ONE), marked(progress_stall_after="15m")).container()
 
 
 def attempts_told(asked: TrainJob) -> dict[str, str]:
@@ -379,7 +357,7 @@ def test_avoided_nodes_are_kept_out_beside_what_the_affinity_asks_for() -> None:
         job_template("model-initializer", "model-initializer", container("model-initializer")),
         job_template("node", "trainer", container(), affinity=affinity),
     )
-    run = PIPELINE.begin(marked(**GANG, avoid_nodes="true"), made)
+    run = PIPELINE.begin(marked(**GANG), made)
     known = RecoveryFacts(avoided_nodes=("gpu-1", "gpu-7"))
     facts = ClusterFacts(dict.fromkeys(run.references()), recovery=known)
     (jobset,) = (one for one in run.render(facts).components if one.resource.kind == "JobSet")
@@ -402,7 +380,7 @@ def test_avoided_nodes_are_kept_out_beside_what_the_affinity_asks_for() -> None:
 )
 def test_each_trainer_is_told_where_its_checkpoints_are(place: str, folder: str) -> None:
     """Also without `recovery: gang`; the uid keeps jobs of one name apart (scenario 56)."""
-    asked = marked(checkpoints=place, resume_from="/models/first")
+    asked = marked(checkpoints=place)
     assert asked.metadata is not None
     asked.metadata.name, asked.metadata.uid = "test-job", "12345678-90ab"
     result = outcome(blueprint(ONE), asked)
@@ -412,19 +390,12 @@ def test_each_trainer_is_told_where_its_checkpoints_are(place: str, folder: str)
     container = pod["containers"][0]
     env = {one["name"]: one.get("value") or one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"]}
     assert env["TRAINWRIGHT_CHECKPOINT_DIR"] == folder
-    assert env["TRAINWRIGHT_RESUME_FROM"] == "/models/first"
     assert env["TRAINWRIGHT_ATTEMPT"] == "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
     assert env["TRAINWRIGHT_ATTEMPT_BASE"] == "metadata.annotations['trainwright.dev/attempt-base']"
     mounts = [one["mountPath"] for one in container.get("volumeMounts", ())]
     claims = [one["persistentVolumeClaim"]["claimName"] for one in pod.get("volumes", ())]
     is_claim = place.startswith("pvc:")
     assert (mounts, claims) == ((["/mnt/trainwright-checkpoints"], ["data"]) if is_claim else ([], []))
-
-
-def test_a_start_needs_no_place_for_checkpoints() -> None:
-    result = outcome(blueprint(ONE), marked(resume_from="/models/first one"))
-    assert not warnings(result)
-    assert result.pod()["containers"][0]["env"] == [{"name": "TRAINWRIGHT_RESUME_FROM", "value": "/models/first one"}]
 
 
 def test_the_same_change_twice_changes_nothing() -> None:

@@ -280,6 +280,7 @@ class Bench:
             FileMetrics(registry),
             self.records,
             reads_files=self._reads_files,
+            interval=10.0,
             now=lambda: START + timedelta(seconds=self.now),
             uniform=lambda low, high: (low + high) / 2,
         )
@@ -314,9 +315,9 @@ class Bench:
         assert job.metadata is not None
         declaration, _ = declared(job.metadata.annotations or {}, {})
         loading = tuple(
-            FileTarget(declaration, PodRef(one, container=one), is_initializer=True) for one in self.loading
+            FileTarget(declaration.file, PodRef(one, container=one), is_initializer=True) for one in self.loading
         )
-        return FileTarget(declaration, PodRef("node"), loading) if declaration.reads_file else None
+        return FileTarget(declaration.file, PodRef("node"), loading) if declaration.reads_file else None
 
     async def accept(self, job: TrainJob, report: ProgressReport) -> None:
         if self.refusal is not None:
@@ -396,7 +397,7 @@ def train_job(
         name,
         "team",
         uid=uid,
-        annotations={P: "file", f"{P}-interval": "10s"} if marks is None else marks,
+        annotations={P: "file"} if marks is None else marks,
         deleted=START if deleted else None,
         jobs=[one, *({**one, "name": other} for other in ready_too)],
         conditions=[builders.condition(condition, at=START + timedelta(seconds=ended))] if condition else None,

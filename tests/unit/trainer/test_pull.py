@@ -641,9 +641,9 @@ async def test_a_target_that_is_not_known_yet_is_asked_for_again() -> None:
         b.target_error = None
         await asyncio.sleep(10)
         assert pod.times == [20]
-        b.show(marks={P: "file", f"{P}-interval": "1m"})
-        await asyncio.sleep(67)
-    assert pod.times == [20, 26, 86]
+        b.show(marks={P: "file:/data/progress.json"})
+        await asyncio.sleep(17)
+    assert pod.times == [20, 26, 36]
 
 
 @jumping

@@ -185,14 +185,14 @@ async def test_a_change_of_annotations_alone_is_not_refused_and_warned_of() -> N
     unused: Any = None
     runtimes: Any = SimpleNamespace(of=lambda _: runtime())
     admission = TrainJobAdmission(unused, unused, unused, unused, runtimes, unused, unused)
-    before = {"trainwright.dev/progress-file": "relative"}
-    after = {**before, "trainwright.dev/progress-interval": "1s", "trainwright.dev/progress-container": "node"}
+    before = {"trainwright.dev/progress": "file:relative"}
+    after = {**before, "trainwright.dev/progress-stall-after": "1s"}
     old, new = (train_job(metadata={"annotations": annotations}) for annotations in (before, after))
     request: Any = SimpleNamespace(new=new, old=old)
     answer = await admission.validate(request)
     assert not answer.errors
     assert list(answer.warnings) == [
-        "annotation trainwright.dev/progress-interval is ignored: '1s' must be a duration from 10s to 1h"
+        "annotation trainwright.dev/progress-stall-after is ignored: '1s' must be a duration of 2m or more"
     ]
 
 

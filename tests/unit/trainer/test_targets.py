@@ -8,7 +8,6 @@ import pytest
 
 from tests.unit.plugins.blueprints import blueprint, job_template
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.progress import Declaration
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.clock import jumping
@@ -51,22 +50,19 @@ class Surroundings:
         return await file_target_of(PIPELINE, cast("Snapshots", self), cast("CachedFacts", self), asked)
 
 
-def asking(runtime: Any) -> Any:
-    runtime.metadata.annotations = {P: "file", f"{P}-interval": "1m", f"{P}-container": "side"}
-    return runtime
-
-
 async def test_a_job_that_asks() -> None:
     found = await Surroundings(blueprint({"numNodes": 2, "torch": {}})).target(way="file")
     assert found is not None
-    assert (found.pod, found.container, found.declaration.interval) == (PodRef("node"), "node", 30.0)
+    assert (found.pod, found.container, found.file) == (PodRef("node"), "node", "/var/run/trainwright/progress.json")
 
 
 async def test_a_runtime_that_asks_for_its_jobs() -> None:
-    around = Surroundings(asking(blueprint({"numNodes": 1})))
-    found = await around.target(_interval="20s")
+    runtime: Any = blueprint({"numNodes": 1})
+    runtime.metadata.annotations = {P: "file:/data/progress.jsonl"}
+    around = Surroundings(runtime)
+    found = await around.target()
     assert found is not None
-    assert (found.container, found.declaration.interval) == ("side", 20.0)
+    assert (found.container, found.file) == ("node", "/data/progress.jsonl")
     for way in ("push", "none"):
         assert await around.target(way=way) is None
     assert around.asked == 1  # the job alone says no
@@ -141,7 +137,7 @@ def test_which_pod(listed: list[dict[str, Any]], expected: FoundPod | None) -> N
     async def run() -> None:
         transport = ScriptedTransport()
         transport.answer(lambda request: request.path == "/api/v1/namespaces/team/pods", listing("1", *listed))
-        target = FileTarget(Declaration("file"), PodRef("node", 0, 3))
+        target = FileTarget("/data/progress.json", PodRef("node", 0, 3))
         assert await find_pod(Client(transport), train_job(), target) == expected
         selector = str(transport.requests[0].query["labelSelector"]).split(",")
         assert "jobset.sigs.k8s.io/jobset-name=job" in selector

@@ -6,15 +6,15 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from tests.assertions import does_not_raise
-from trainwright.api.config.v1alpha1 import Configuration, Plugins
+from trainwright.api.config.v1alpha1 import Configuration, Plugins, Recovery
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.recovery import Allowed, Retries
+from trainwright.api.trainer.v1alpha1.recovery import Allowed
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.leaderelection.fence import Timing
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, GATES, TRAIN_JOB_STATUS
@@ -123,6 +123,8 @@ EFFECTS: list[tuple[str, dict[str, Any], str, object]] = [
     ("progress.jobMetrics", {"progress": {"jobMetrics": True}}, "progress_metrics", True),
     ("progress.jobMetrics", {}, "progress_metrics", False),
     ("progress.pull.exec", {"progress": {"pull": {"exec": False}}}, "progress_by_exec", False),
+    ("progress.pull.interval", {}, "pull_interval", 30.0),
+    ("progress.pull.interval", {"progress": {"pull": {"interval": "1m"}}}, "pull_interval", 60.0),
     ("progress.pull.exec", {}, "progress_by_exec", True),
     ("featureGates", {"featureGates": {"TrainJobStatus": True}}, "features", frozenset({TRAIN_JOB_STATUS})),
     (
@@ -191,6 +193,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("statusServer.burst", {"statusServer": {"burst": 0}}, "0 is too few"),
     ("progress.interval", {"progress": {"interval": "1s"}}, "1s is out of range; use 2s to 300s"),
     ("progress.interval", {"progress": {"interval": "6m"}}, "6m is out of range"),
+    ("progress.pull.interval", {"progress": {"pull": {"interval": "2h"}}}, "2h is out of range; use 10s to 3600s"),
     ("progress.interval", {"progress": {"interval": "10"}}, "'10' is not a duration"),
     ("progress.stallAfter", {"progress": {"stallAfter": "1m"}}, "1m is too short; use 120s or more"),
     ("featureGates.Nonsense", {"featureGates": {"Nonsense": False}}, "unknown feature gate"),
@@ -206,25 +209,14 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("recovery.maxRetries", {"recovery": {"maxRetries": 101}}, "101 is out of range; use 0 to 100"),
     ("recovery.maxRetries", {"recovery": {"maxRetries": -1}}, "-1 is out of range; use 0 to 100"),
     ("recovery.defaultRetries", {"recovery": {"maxRetries": 2}}, "3 is out of range; use 0 to 2"),
-    ("recovery.maxRetriesHang", {"recovery": {"maxRetriesHang": 1001}}, "1001 is out of range; use 0 to 1000"),
-    ("recovery.defaultRetriesHang", {"recovery": {"defaultRetriesHang": -1}}, "-1 is out of range; use 0 to 1000"),
-    ("recovery.defaultRetriesMemory", {"recovery": {"maxRetriesMemory": 0}}, "1 is out of range; use 0 to 0"),
-    (
-        "recovery.maxRetriesInfrastructure",
-        {"recovery": {"maxRetriesInfrastructure": 1001}},
-        "1001 is out of range; use 0 to 1000",
-    ),
-    ("recovery.maxRetriesMemory", {"recovery": {"maxRetriesMemory": -1}}, "-1 is out of range; use 0 to 1000"),
-    (
-        "recovery.defaultRetriesInfrastructure",
-        {"recovery": {"maxRetriesInfrastructure": 10}},
-        "50 is out of range; use 0 to 10, which is recovery.maxRetriesInfrastructure",
-    ),
+    ("recovery.retriesHang", {"recovery": {"retriesHang": 1001}}, "1001 is out of range; use 0 to 1000"),
+    ("recovery.retriesMemory", {"recovery": {"retriesMemory": -1}}, "-1 is out of range; use 0 to 1000"),
+    ("recovery.retriesInfrastructure", {"recovery": {"retriesInfrastructure": 1001}}, "use 0 to 1000"),
     ("plugins.settings.Recovery", {"plugins": {"settings": {"Recovery": {}}}}, "use the section recovery"),
     ("tls.nextProtos[0]", {"tls": {"nextProtos": ["h2", "http/1.1"]}}, "h2 is not supported; use http/1.1"),
 ]
 
-ELSEWHERE = {"apiVersion", "kind", "plugins.disabled", "plugins.enabled", "plugins.settings"}
+ELSEWHERE = {"recovery.avoidNodes", "apiVersion", "kind", "plugins.disabled", "plugins.enabled", "plugins.settings"}
 """Fields that are read by the file's reader and by the registry, and tested with them."""
 
 
@@ -319,12 +311,11 @@ def test_openssl_has_every_suite_that_is_taken() -> None:
 
 
 def test_what_jobs_may_ask_for_in_their_recovery_reaches_the_plugin() -> None:
-    limits = {"defaultRetries": 1, "maxRetries": 20, "defaultRetriesHang": 0, "maxRetriesHang": 0}
+    limits = {"defaultRetries": 1, "maxRetries": 20, "retriesHang": 0, "avoidNodes": True}
     settings = read({"recovery": limits, "featureGates": {"Recovery": True}})
-    given = settings.plugins.settings["Recovery"]
-    assert given.items() >= limits.items()
-    assert (given["defaultRetriesInfrastructure"], given["maxRetriesInfrastructure"]) == (50, 1000)
-    assert Allowed.of(given) == replace(Allowed(), retries=Retries(1, 20), hang=Retries(0, 0))
+    given = cast("Recovery", settings.plugins.settings["Recovery"])
+    wanted = replace(Allowed(), default_retries=1, max_retries=20, retries_hang=0, avoid_nodes=True)
+    assert Allowed.of(given) == wanted
     Registry.load(settings.plugins, built_in())  # it takes them
 
 

@@ -91,7 +91,7 @@ def has_restarts(jobset: Document, wanted: tuple[int, int]) -> bool:
     ],
 )
 async def test_what_the_end_of_one_rank_costs(real: World, ends: list[int], counts: list[int], reason: str) -> None:
-    spec = compiled(retries="1", free_exit_codes="75", no_retry_exit_codes="3")
+    spec = compiled(retries="1", exit_codes="75=free,3=final")
     await real.create(JOBSET, "train", spec)
     for attempt, end in enumerate(ends):
         pods = await real.running(2, f"jobset.sigs.k8s.io/restart-attempt={attempt}")
@@ -139,7 +139,7 @@ async def told(real: World) -> Explanation:
 
 async def test_what_follows_is_known_while_the_other_rank_takes_its_grace(real: World) -> None:
     """The Job fails for good only once its last pod has ended, but it says before that it will."""
-    await real.create(JOBSET, "train", compiled(retries="1", no_retry_exit_codes="3"))
+    await real.create(JOBSET, "train", compiled(retries="1", exit_codes="3=final"))
     for attempt, (code, outcome) in enumerate(((137, JobState.RESTARTING), (3, JobState.WAITING))):
         victim, other = await real.running(2, f"{ATTEMPT}={attempt}")
         real.kubelet.slow(*key_of(other))

@@ -63,7 +63,7 @@ async def begin(
     """Create a job of the sample, which leaves process ids and the model in a folder.
 
     `stands_after`: the first attempts go no further than so many steps, each its own, however late the test looks.
-    Annotations are those below `trainwright.dev/`: `on_stall` stands for `on-stall`.
+    Annotations are those below `trainwright.dev/`: `exit_codes` stands for `exit-codes`.
     """
     claim, job = sample()
     try:

@@ -12,6 +12,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Node
 from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob, progress
+from trainwright.api.trainer.v1alpha1.recovery import Allowed
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client, NotFound
@@ -62,11 +63,11 @@ def runtime(folder: Path, code: int, failures: int) -> dict[str, Any]:
             {"retries": "2"}, 1, 9, ("Failed", "ReachedMaxRestarts"), 3, 2, id="it-gives-up-after-its-retries"
         ),
         pytest.param(
-            {"retries": "0", "free-exit-codes": "75"}, 75, 1, ("Complete", ""), 2, 0, id="free-codes-cost-none"
+            {"retries": "0", "exit-codes": "75=free"}, 75, 1, ("Complete", ""), 2, 0, id="free-codes-cost-none"
         ),
         pytest.param({}, 127, 9, ("Failed", "FailJobSetFailurePolicyAction"), 1, 0, id="a-program-that-cannot-run"),
         pytest.param(
-            {"no-retry-exit-codes": "3"}, 3, 9, ("Failed", "FailJobSetFailurePolicyAction"), 1, 0, id="no-retry-code"
+            {"exit-codes": "3=final"}, 3, 9, ("Failed", "FailJobSetFailurePolicyAction"), 1, 0, id="no-retry-code"
         ),
     ],
 )
@@ -160,6 +161,12 @@ async def test_a_late_report_pays_for_no_other_attempt(client: Client, tmp_path:
     assert (tmp_path / "runs").read_text() == "xx"
 
 
+@pytest.fixture
+def _avoids_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Allowed, "of", lambda _: Allowed(avoid_nodes=True))
+
+
+@pytest.mark.usefixtures("_avoids_nodes")  # before the cluster begins
 async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tmp_path: Path) -> None:
     """Scenario 42: Kubernetes has begun to restart the ranks, and a new JobSet that avoids the node takes over."""
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
@@ -167,7 +174,7 @@ async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tm
         await client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}, kind=Node.RESOURCE)
         await client.patch(Node, name, "", {"status": {"conditions": [ready]}}, type="merge", subresource="status")
     words = "import sys; sys.exit('NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.')"
-    await begin(client, tmp_path, [sys.executable, "-c", words], avoid_nodes="true")
+    await begin(client, tmp_path, [sys.executable, "-c", words])
 
     async def terms() -> list[Any]:
         try:
@@ -227,7 +234,7 @@ async def test_the_record_says_where_each_rank_hung(
     """Scenario 30: all ranks are restarted, and what they wrote while they were stopped is kept."""
     monkeypatch.setattr(progress, "_SILENCE_SECONDS", 2.0)
     command = [sys.executable, "-c", HANGS, str(tmp_path)]
-    await begin(client, tmp_path, command, ranks=2, on_stall="restart", progress_stall_after="10s")
+    await begin(client, tmp_path, command, ranks=2, progress_stall_after="10s")
 
     async def completed() -> bool:
         found = await client.get(TrainJob, "j", "default")

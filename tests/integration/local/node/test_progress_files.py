@@ -50,7 +50,7 @@ def runtime(program: str) -> dict[str, Any]:
 
 
 def train_job(**annotations: str) -> dict[str, Any]:
-    marks = {"trainwright.dev/progress": "file", "trainwright.dev/progress-interval": "10s", **annotations}
+    marks = {"trainwright.dev/progress": "file", **annotations}
     return {
         "apiVersion": TrainJob.RESOURCE.api_version,
         "kind": "TrainJob",

