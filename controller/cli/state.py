@@ -4,8 +4,8 @@
 A cluster's folder is `$XDG_STATE_HOME/trainwright/local/<name>`, or the one of `--dir`. `run.json` in it says who
 serves it; whoever does holds a lock on `lock`, so a file that a killed process left behind misleads nobody.
 
-A cluster's folder has a file that says so. A folder without it is used only if it is empty, or holds nothing but what a
-cluster of an earlier release left, so that no command changes or deletes the files of a project.
+A cluster's folder has a file that says so. A folder without it is used only if it holds nothing but `images.yaml`, so
+that no command changes or deletes the files of a project.
 """
 
 import json
@@ -54,8 +54,6 @@ _FILES = frozenset(
 _FOLDERS = frozenset({"pki", "pods", "logs", "volumes", "writer"})
 _RUNS = "runs"
 """Outputs of jobs, which no deletion of a cluster concerns."""
-_FIRST = frozenset({_LOCK, "cluster.log", _IMAGES})
-"""All that an earlier release left if a start failed."""
 _DRAFT = re.compile(rf"\.({'|'.join(re.escape(name) for name in sorted(_FILES))})\.[0-9a-f]{{8}}")
 """What `write_private` leaves if it is killed."""
 
@@ -191,17 +189,12 @@ def claim(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
         raise ForeignFolderError(f"{folder} is not a folder: give --dir another name") from error
-    found, strangers = _format(folder), _strangers(folder)
-    why = ""
-    if not found and strangers:
-        if _is_of_earlier_release(folder):
-            return  # it goes on to work, but is not ours alone: it gets neither a mode nor the marker
-        why = f"it holds files that are not a cluster's, such as {strangers[0]}"
-    elif not found and not _may_be_adopted(folder):
-        why = "it is not the folder of a cluster"
-    if why:
+    found = _format(folder)
+    others = [] if found else sorted(entry.name for entry in folder.iterdir() if not _is_of_start(entry.name))
+    if others:
         raise ForeignFolderError(
-            f"{folder}: not used, because {why}: give --dir an empty folder, or one that does not exist yet"
+            f"{folder}: not used, because it holds files that are not a cluster's, such as {others[0]}: "
+            "give --dir an empty folder, or one that does not exist yet"
         )
     folder.chmod(0o700)
     if not found:
@@ -218,17 +211,8 @@ def check_deletable(folder: Path, given: Path | None) -> None:
     named = folder if given is None else given
     if named.is_symlink():
         raise ForeignFolderError(f"{named}: not deleted, because it is a link; delete with --dir={named.resolve()}")
-    if not folder.is_dir():
-        return
-    if _format(folder):
-        return
-    if not (folder / _LOCK).is_file() or not (_is_of_earlier_release(folder) or _may_be_adopted(folder)):
+    if folder.is_dir() and not _format(folder):
         raise ForeignFolderError(f"{folder}: not deleted, because it is not the folder of a cluster")
-    if strangers := _strangers(folder):
-        raise ForeignFolderError(
-            f"{folder}: not deleted, because it holds files that are not the cluster's, such as {strangers[0]}: "
-            "move them elsewhere, or delete the cluster's files by hand"
-        )
 
 
 def delete(folder: Path) -> list[str]:
@@ -257,17 +241,17 @@ def delete(folder: Path) -> list[str]:
 
 
 def _format(folder: Path) -> int:
-    """The format that the folder is marked with; 0 if it is not. Raises ForeignFolderError: of a later version."""
+    """The format that the folder is marked with; 0 if it is not. Raises ForeignFolderError: of a later version.
+
+    Nobody but us has a file of that name, so a damaged one is a marker, too.
+    """
     file = folder / MARKER
-    if file.is_symlink():
+    if file.is_symlink() or not file.is_file():
         return 0
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return 0
-    number = found.get("format") if isinstance(found, dict) else None
-    if not isinstance(number, int) or number < 1:
-        return 0
+        number = int(json.loads(file.read_text(encoding="utf-8"))["format"])
+    except (ValueError, KeyError, TypeError):
+        return FORMAT
     if number > FORMAT:
         raise ForeignFolderError(
             f"{folder} was made by a later version of Trainwright (format {number}, this version knows {FORMAT}): "
@@ -276,8 +260,9 @@ def _format(folder: Path) -> int:
     return number
 
 
-def _strangers(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir() if not _is_known(entry))
+def _is_of_start(name: str) -> bool:
+    """Whether a file may be there before the first start, or after one that was killed at once."""
+    return name == _IMAGES or _DRAFT.fullmatch(name) is not None
 
 
 def _is_known(entry: Path) -> bool:
@@ -287,16 +272,3 @@ def _is_known(entry: Path) -> bool:
     if entry.is_dir():
         return entry.name in _FOLDERS
     return entry.name in _FILES or _DRAFT.fullmatch(entry.name) is not None
-
-
-def _is_of_earlier_release(folder: Path) -> bool:
-    """Whether a cluster ran in the folder before there was a marker."""
-    return (folder / _LOCK).is_file() and all((folder / "pki" / name).is_file() for name in ("ca.key", "admin.token"))
-
-
-def _may_be_adopted(folder: Path) -> bool:
-    """Whether a folder with known names only may become a cluster's: it is one, or holds what a failed start leaves."""
-    names = {entry.name for entry in folder.iterdir() if not _DRAFT.fullmatch(entry.name)}
-    lock = folder / _LOCK
-    started = _LOCK not in names or (lock.is_file() and not lock.is_symlink() and not lock.stat().st_size)
-    return _is_of_earlier_release(folder) or (names <= {*_FIRST, MARKER} and started)

@@ -30,7 +30,7 @@ async def suspend(client: Client, job: Document, *, on: bool) -> bool:
     """Suspend a job, or let it go on; returns whether that changes it. Raises Conflict: the job has ended."""
     if (ended := end_of(job)) is not None:
         advice = "" if on else "; run it again instead"
-        raise Conflict(f"TrainJob {name_of(job)} has ended: it is {ended['type']}{advice}")
+        raise Conflict(f"TrainJob {name_of(job)} has ended: {ended['type']}{advice}")
     if bool(job["spec"].get("suspend")) is on:
         return False
     patch = {"metadata": {"uid": uid_of(job)}, "spec": {"suspend": on}}

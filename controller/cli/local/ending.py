@@ -20,13 +20,13 @@ from pathlib import Path
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim, Pod
+from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, annotations_of, dig, name_of, namespace_of, owners_of, uid_of
 from trainwright.api.times import format_time, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
-from trainwright.controller.cli.local.jobs import has_ended
+from trainwright.controller.cli.local.pods import still_running
 from trainwright.controller.local.node.folders import ended_pods
 from trainwright.controller.runtime import Client, Conflict, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
@@ -56,19 +56,7 @@ async def end(client: Client, namespace: str, name: str, reason: str, message: s
             await client.patch(JobSet.RESOURCE, name, namespace, {"spec": {"suspend": True}})
     except NotFound:
         pass  # it was deleted, or had no JobSet yet
-    with suppress(TimeoutError):
-        async with asyncio.timeout(GRACE_SECONDS):
-            return await stopped(client, namespace, name)
-    return False
-
-
-async def stopped(client: Client, namespace: str, name: str) -> bool:
-    """Wait until no pod of the job runs. Returns True."""
-    while True:
-        pods = await client.list(Pod.RESOURCE, namespace, label_selector=f"{LABEL_JOBSET}={name}")
-        if all(map(has_ended, pods.items)):
-            return True
-        await asyncio.sleep(_LOOK_SECONDS)
+    return not await still_running(client, namespace, name, GRACE_SECONDS)
 
 
 async def say_failed(client: Client, namespace: str, name: str, reason: str, message: str) -> bool:
@@ -193,17 +181,6 @@ def beyond(ended: Sequence[EndedJob], taken: Mapping[str, int]) -> list[EndedJob
     """The jobs whose lines do not fit, of jobs with the latest first."""
     sums = itertools.accumulate(taken[uid_of(one.job)] for one in ended)
     return [one for place, (one, total) in enumerate(zip(ended, sums, strict=True)) if place and total > MOST_BYTES]
-
-
-async def delete(client: Client, job: Document) -> bool:
-    """Delete this very job; returns whether it was there. What it made goes with it, in the background."""
-    try:
-        await client.delete(
-            TrainJob.RESOURCE, name_of(job), namespace_of(job), uid=uid_of(job), propagation="Background"
-        )
-    except NotFound:
-        return False
-    return True
 
 
 def bytes_of(logs: Path, jobs: Sequence[Document]) -> dict[str, int]:

@@ -20,15 +20,17 @@ from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.local import ending, managing
-from trainwright.controller.cli.local.jobs import Follower, failed_runs, rank_of, runs_with_logs, seen
+from trainwright.controller.cli.local.following import Follower
+from trainwright.controller.cli.local.lines import seen
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.local.outputs import JobOutput
+from trainwright.controller.cli.local.pods import failed_runs, rank_of, runs_with_logs
 from trainwright.controller.runtime import ApiError, Request, TransportError
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
 from trainwright.controller.trainer.progress.curve import Sample
-from trainwright.controller.views import comparison
+from trainwright.controller.views import actions, comparison
 from trainwright.controller.views.cluster import if_there
 from trainwright.controller.views.comparison import ComparedRun, JobComparison, as_csv, as_text
 from trainwright.controller.views.reports import FILE, KeptReports
@@ -176,7 +178,7 @@ async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
         print(f"\n--yes deletes {number} {what} ({ending.size(sum(taken.values()))}).")
         print("Nothing is deleted yet. What jobs wrote into outputs and other folders stays.")
         return 0
-    deleted = [await ending.delete(jobs.client, one.job) for one in ended]
+    deleted = [await actions.delete(jobs.client, one.job, pods_first=False) for one in ended]
     print(f"\n{sum(deleted)} of {number} deleted {what}. What they wrote into outputs and other folders stays.")
     return 0
 

@@ -17,27 +17,21 @@ import msgspec
 import yaml
 
 from trainwright.api.errors import UserError
-from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Node, Pod
 from trainwright.api.messages import counted
-from trainwright.api.objects import Document, dig, name_of, uid_of
+from trainwright.api.objects import Document, dig, name_of, namespace_of, uid_of
 from trainwright.api.quantity import Quantity
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local.jobs import (
-    OUT_OF_TIME,
-    TRAINJOB,
-    first_failure,
-    has_ended,
-    rank_of,
-)
+from trainwright.controller.cli.local.following import OUT_OF_TIME, TRAINJOB
 from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
+from trainwright.controller.cli.local.pods import by_rank, first_failure, has_ended, pods_of, rank_of, still_running
 from trainwright.controller.local.node.folders import ended_pods
-from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
+from trainwright.controller.runtime import Client, Conflict, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.failures.first import written_failures
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
-from trainwright.controller.views import text
+from trainwright.controller.views import actions, text
 from trainwright.controller.views.cluster import if_there
 from trainwright.controller.views.ended import Ended
 from trainwright.controller.views.job import History, JobView, sorted_views, view_of
@@ -87,8 +81,7 @@ class LocalJobs:
 
     async def pods(self, name: str) -> list[Document]:
         """The pods of a job, by rank."""
-        listed = await self.client.list(Pod.RESOURCE, self.namespace, label_selector=f"{LABEL_JOBSET}={name}")
-        return sorted(listed.items, key=by_rank)
+        return await pods_of(self.client, self.namespace, name)
 
     async def all_pods(self, job: Document) -> list[Document]:
         """The pods of a job, also those that are gone and whose lines are kept, by attempt and rank."""
@@ -103,53 +96,33 @@ class LocalJobs:
 
     async def stop(self, name: str) -> str:
         """Suspend a job and wait until its pods have ended; returns what to say. Raises RefusedError."""
-        job = await self.get(name)
-        if _view(job).is_over:
-            raise RefusedError(f"TrainJob {name} has ended: {_state(job)}")
-        already = bool(job["spec"].get("suspend"))
-        if not already:
-            await self._suspend(name, suspend=True)
-        deadline = time.monotonic() + END_SECONDS
-        while pods := [pod for pod in await self.pods(name) if not has_ended(pod)]:
-            if time.monotonic() >= deadline:
-                raise RefusedError(
-                    f"TrainJob {name} is suspended, but {counted(len(pods), 'pod')} did not end within "
-                    f"{END_SECONDS:.0f} s: {', '.join(map(name_of, pods))}"
-                )
-            await asyncio.sleep(_LOOK_SECONDS)
-        return f"TrainJob {name}: {'is stopped already' if already else 'stopped'}"
+        changed = await self._suspend(name, on=True)
+        if pods := await still_running(self.client, self.namespace, name, END_SECONDS):
+            raise RefusedError(
+                f"TrainJob {name} is suspended, but {counted(len(pods), 'pod')} did not end within "
+                f"{END_SECONDS:.0f} s: {', '.join(map(name_of, pods))}"
+            )
+        return f"TrainJob {name}: {'stopped' if changed else 'is stopped already'}"
 
     async def resume(self, name: str) -> str:
         """Let a stopped job go on; returns what to say. Raises RefusedError."""
-        job = await self.get(name)
-        if _view(job).is_over:
-            raise RefusedError(f"TrainJob {name} has ended: {_state(job)}; run it again instead")
-        if not job["spec"].get("suspend"):
-            return f"TrainJob {name}: is not stopped"
-        await self._suspend(name, suspend=False)
-        return f"TrainJob {name}: resumed"
+        changed = await self._suspend(name, on=False)
+        return f"TrainJob {name}: {'resumed' if changed else 'is not stopped'}"
 
     async def delete(self, name: str) -> str:
         """Delete a job and wait until it is gone, its pods first; returns what to say. Raises RefusedError."""
-        uid = (await self.get(name))["metadata"]["uid"]
-        await self.client.delete(TRAINJOB, name, self.namespace, propagation="Foreground")
-        deadline = time.monotonic() + END_SECONDS
-        while await self._same(name, uid) is not None:
-            if time.monotonic() >= deadline:
-                raise RefusedError(
-                    f"TrainJob {name} is being deleted, and is still there after {END_SECONDS:.0f} s; "
-                    f"it waits for {', '.join(map(name_of, await self.pods(name))) or 'its finalizers'}"
-                )
-            await asyncio.sleep(_LOOK_SECONDS)
+        if not await delete(self.client, await self.get(name), END_SECONDS):
+            raise RefusedError(
+                f"TrainJob {name} is being deleted, and is still there after {END_SECONDS:.0f} s; "
+                f"it waits for {', '.join(map(name_of, await self.pods(name))) or 'its finalizers'}"
+            )
         return f"TrainJob {name}: deleted"
 
-    async def _suspend(self, name: str, *, suspend: bool) -> None:
-        await self.client.patch(TRAINJOB, name, self.namespace, {"spec": {"suspend": suspend}})
-
-    async def _same(self, name: str, uid: str) -> Document | None:
-        """The job; None once it is deleted, also if another one got its name."""
-        found = await if_there(self.client.get(TRAINJOB, name, self.namespace))
-        return found if found is not None and uid_of(found) == uid else None
+    async def _suspend(self, name: str, *, on: bool) -> bool:
+        try:
+            return await actions.suspend(self.client, await self.get(name), on=on)
+        except Conflict as error:
+            raise RefusedError(error.message) from error
 
     # ------------------------------------------------------------------ waiting
 
@@ -158,9 +131,9 @@ class LocalJobs:
 
         `until` is `end`, `running` (a container of it runs) or `suspended` (and none of its pods is left).
         """
-        uid = (await self.get(name))["metadata"]["uid"]
+        first = await self.get(name)
         deadline = math.inf if seconds is None else time.monotonic() + seconds
-        while (job := await self._same(name, uid)) is not None:
+        while (job := await _same(self.client, first)) is not None:
             reached = await self._reached(job, until)
             if reached is not None:
                 return reached, f"TrainJob {name}: {_state(job)}"
@@ -188,6 +161,23 @@ class LocalJobs:
     async def _code(self, job: Document) -> int:
         failure = first_failure(await self.all_pods(job))
         return failure.code if failure is not None else _FAILED
+
+
+async def delete(client: Client, job: Document, seconds: float) -> bool:
+    """Delete this very job and wait until it and its pods are gone, but not longer; returns whether they are."""
+    await actions.delete(client, job)
+    deadline = time.monotonic() + seconds
+    while await _same(client, job) is not None:
+        if time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(_LOOK_SECONDS)
+    return True
+
+
+async def _same(client: Client, job: Document) -> Document | None:
+    """The job as it is now; None once it is deleted, also if another one got its name."""
+    found = await if_there(client.get(TRAINJOB, name_of(job), namespace_of(job)))
+    return found if found is not None and uid_of(found) == uid_of(job) else None
 
 
 @asynccontextmanager
@@ -352,12 +342,6 @@ def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
 
 def _runs(pod: Document) -> bool:
     return any("running" in (status.get("state") or {}) for status in container_statuses(pod))
-
-
-def by_rank(pod: Document) -> tuple[str, int, str]:
-    """Sorts pods by rank. After stop and resume, one attempt has several pods of a rank: the older ones come first."""
-    step, _, index = rank_of(pod).rpartition("-")
-    return step, int(index) if index.isdecimal() else 0, pod["metadata"].get("creationTimestamp") or ""
 
 
 def _typed(job: Document) -> TrainJob:

@@ -4,6 +4,7 @@
 import argparse
 import asyncio
 import contextlib
+import math
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,7 +12,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import wall_clock
@@ -33,8 +33,9 @@ from trainwright.controller.cli.local import (
     scripts,
     serving,
 )
-from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
+from trainwright.controller.cli.local.following import OUT_OF_TIME, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import LocalOptions
+from trainwright.controller.cli.local.pods import pods_of, still_running
 from trainwright.controller.cli.local.serving import images_of, node_settings
 from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.watching import Stalls
@@ -90,10 +91,9 @@ async def _run(
         if runtime is not None:
             await _prepare(options, runtime, client, job, arguments)
         output = outputs.JobOutput(arguments.output)
-        created = await _submit(client, documents, job)
-        name = name_of(created)
-        job["metadata"]["name"] = name
-        output.created(created)
+        job = await _submit(client, documents, job)
+        name = name_of(job)
+        output.created(job)
         if dashboard and sys.stdout.isatty():
             # Not into a log, which others may be sent: whoever has the address sees the jobs.
             print(f"| dashboard: {dashboard}#/jobs/{namespace}/{name}", flush=True)
@@ -155,7 +155,7 @@ async def _end(
         with contextlib.suppress(NotFound):
             await ending.say_failed(client, namespace, name, ending.REASON_FAILED, ended.message)
     if arguments.rm and not ((early or (ended is not None and ended.code == STALLED)) and arguments.keep):
-        step = asyncio.ensure_future(_delete(client, namespace, name))
+        step = asyncio.ensure_future(managing.delete(client, job, _GRACE_SECONDS))
         await _or_kill(interrupted, step, client, job)
 
 
@@ -163,7 +163,8 @@ async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", cl
     if await interrupted.may_end(step, "killing the processes of the job") is None:
         namespace, name = namespace_of(job), name_of(job)
         await _kill(client, namespace, name)
-        await interrupted.may_end(asyncio.ensure_future(ending.stopped(client, namespace, name)), "giving up")
+        ended = asyncio.ensure_future(still_running(client, namespace, name, math.inf))
+        await interrupted.may_end(ended, "giving up")
 
 
 def _stopping(
@@ -173,7 +174,15 @@ def _stopping(
     if not arguments.stall_stop or arguments.retries is not None:
         return None
     if arguments.keep:
-        return lambda _: managing.LocalJobs(client, transport, namespace).stop(name)
+        stopped = False
+
+        async def stop(_: str) -> None:
+            nonlocal stopped
+            if not stopped:  # a user may have let it go on meanwhile
+                await managing.LocalJobs(client, transport, namespace).stop(name)
+            stopped = True
+
+        return stop
     said = "it seemed to hang, and --stall-stop ended it"
     return lambda how: ending.end(client, namespace, name, REASON_STALLED, f"{said}: {how}")
 
@@ -367,8 +376,10 @@ def _recover(job: Document, arguments: argparse.Namespace) -> None:
         start = arguments.resume_from
         variables[RESUME_FROM] = start if "://" in start else str(Path(start).expanduser().absolute())
     if variables:
-        env = job["spec"].setdefault("trainer", {}).setdefault("env", [])
+        trainer = job["spec"].get("trainer") or {}  # a manifest may say null
+        env = [one for one in trainer.get("env") or () if one.get("name") not in variables]
         env += [{"name": name, "value": value} for name, value in variables.items()]
+        job["spec"]["trainer"] = {**trainer, "env": env}
     if marks:
         job["metadata"].setdefault("annotations", {}).update(marks)
 
@@ -439,26 +450,11 @@ async def _make_room(client: Client, job: Document) -> None:
         await client.create(job, kind=TRAINJOB, dry_run=True)
     said = "is replaced, with its lines and curves; its output stays"
     print(f"| TrainJob {name_of(job)}, which has ended, {said}", flush=True)
-    await _delete(client, namespace_of(job), name_of(job))
-
-
-async def _delete(client: Client, namespace: str, name: str) -> bool:
-    """Delete the job and wait until it and its pods are gone; returns whether they are."""
-    try:
-        await client.delete(TRAINJOB, name, namespace, propagation="Foreground")
-        async with asyncio.timeout(_GRACE_SECONDS):
-            while True:
-                await client.get(TRAINJOB, name, namespace)
-                await asyncio.sleep(0.05)
-    except NotFound:
-        return True
-    except TimeoutError:
-        return False
+    await managing.delete(client, found, _GRACE_SECONDS)
 
 
 async def _kill(client: Client, namespace: str, name: str) -> None:
     """Delete the pods of the job without any grace."""
-    pods = await client.list(Pod.RESOURCE, namespace, label_selector=f"{LABEL_JOBSET}={name}")
-    for pod in pods.items:
+    for pod in await pods_of(client, namespace, name):
         with contextlib.suppress(NotFound):
             await client.delete(Pod.RESOURCE, name_of(pod), namespace, grace_period=0)

@@ -1,76 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `local run` sees of the job that it follows: every state that its pods report, and whether it seems to hang.
+"""Whether the job that `local run` follows seems to hang.
 
-It hangs if a rank ended or went silent while the job goes on. The command sees by itself when pods end and when reports
+It does if a rank ended or went silent while the job goes on. The command sees by itself when pods end and when reports
 of the job come, so any limit will do. Which of several ranks that report is silent, the manager alone knows; it says so
 in the condition `Stalled`, at its own limit.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
 
 from trainwright.api.conditions import find
-from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, annotations_of, uid_of
+from trainwright.api.objects import Document, annotations_of
 from trainwright.api.times import Now, moment, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.api.trainer.v1alpha1.standing import had_pods
-from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.job.pods import attempt_of, is_of_initializer
 from trainwright.controller.trainer.job.stall import DEFAULT_SECONDS, StallClock, ended_ranks, stall_of, standing
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, state_of
 from trainwright.plugins.contract.picture import holds
 
-_RETRY_SECONDS = 0.1
 EXIT_CODE = 123
 """Of a command that stopped its job because it seemed to hang."""
-
-
-class PodWatch:
-    """Watches the pods of a selector; `take` is called with each state of each, also if it is gone at once."""
-
-    def __init__(self, client: Client, namespace: str, selector: str, take: Callable[[Document], None]) -> None:
-        self._client, self._namespace, self._selector, self._take = client, namespace, selector, take
-        self.present: set[str] = set()
-        """The uids of the pods that are there."""
-        self.changed = asyncio.Event()
-        """Set with each change; whoever waits for it clears it before."""
-
-    async def run(self) -> None:
-        """Watch until cancelled; after a broken watch, from a new list on."""
-        while True:
-            with suppress(KubernetesError):
-                listed = await self._client.list(Pod.RESOURCE, self._namespace, label_selector=self._selector)
-                self.present = {uid_of(pod) for pod in listed.items}
-                for pod in listed.items:
-                    self._take(pod)
-                self.changed.set()
-                await self._follow(listed.resource_version)
-            await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _follow(self, version: str) -> None:
-        async with self._client.watch(
-            Pod.RESOURCE, self._namespace, label_selector=self._selector, resource_version=version
-        ) as batches:
-            async for batch in batches:
-                for frame in batch:
-                    if frame.type == "ERROR":
-                        return
-                    if frame.type == "BOOKMARK":
-                        continue
-                    pod: Document = msgspec.json.decode(frame.object)
-                    if frame.type == "DELETED":
-                        self.present.discard(uid_of(pod))
-                    else:
-                        self.present.add(uid_of(pod))
-                    self._take(pod)
-                self.changed.set()
 
 
 @dataclass

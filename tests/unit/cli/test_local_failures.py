@@ -9,12 +9,7 @@ import pytest
 from tests import builders
 from tests.unit.trainer.test_last_words import summary
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local.jobs import (
-    failed_runs,
-    first_failure,
-    is_starting,
-    runs_with_logs,
-)
+from trainwright.controller.cli.local.pods import failed_runs, first_failure, is_starting, runs_with_logs
 from trainwright.controller.trainer.failures.first import written_failures
 
 

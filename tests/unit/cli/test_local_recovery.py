@@ -43,10 +43,20 @@ def test_the_checkpoint_to_begin_from_is_a_variable(given: str, told: str) -> No
     assert job["spec"]["trainer"]["env"] == [{"name": "TRAINWRIGHT_RESUME_FROM", "value": told}]
 
 
-def test_ranks_that_are_stopped_since_they_stand_still_say_where() -> None:
-    job: dict[str, Any] = {"metadata": {"name": "j"}, "spec": {"trainer": {"env": [{"name": "A", "value": "b"}]}}}
+@pytest.mark.parametrize(
+    ("spec", "kept"),
+    [
+        ({"trainer": {"env": [{"name": "A", "value": "b"}]}}, [{"name": "A", "value": "b"}]),
+        ({"trainer": {"env": [{"name": "TRAINWRIGHT_ON_STALL", "value": "x"}]}}, []),
+        ({"trainer": {"env": None}}, []),
+        ({"trainer": None}, []),
+        ({}, []),
+    ],
+)
+def test_ranks_that_are_stopped_since_they_stand_still_say_where(spec: dict[str, Any], kept: list[Any]) -> None:
+    job: dict[str, Any] = {"metadata": {"name": "j"}, "spec": spec}
     _recover(job, arguments(stall_stop=True))
-    assert job["spec"]["trainer"]["env"][1:] == [{"name": "TRAINWRIGHT_ON_STALL", "value": "restart"}]
+    assert job["spec"]["trainer"]["env"] == [*kept, {"name": "TRAINWRIGHT_ON_STALL", "value": "restart"}]
 
 
 def test_a_job_with_retries_is_not_ended_at_its_first_failure() -> None:

@@ -59,7 +59,7 @@ async def test_what_it_does(world: World) -> None:
         ended = await do(browser, world, "resume", made)
         assert (ended.status, ended.problem.message) == (
             409,
-            "TrainJob bert has ended: it is Complete; run it again instead",
+            "TrainJob bert has ended: Complete; run it again instead",
         )
         assert (await do(browser, world, "delete", made)).status == 200
         # Nothing here collects garbage, which is what ends it.

@@ -11,9 +11,10 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.cli.local import ending, feasibility
+from trainwright.controller.cli.local.following import Follower
 from trainwright.controller.cli.local.job_commands import WantedLines, show_lines
-from trainwright.controller.cli.local.jobs import Follower, first_failure
 from trainwright.controller.cli.local.managing import LocalJobs
+from trainwright.controller.cli.local.pods import first_failure
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.details import Details
@@ -26,6 +27,7 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually, is_empty
+from trainwright.controller.views import actions
 from trainwright.controller.views.job import History
 from trainwright.plugins.testing import replicated_job, runtime_document
 
@@ -102,7 +104,7 @@ async def test_a_failed_job_is_kept_as_it_is_with_the_lines_of_all_ranks(tmp_pat
         assert failure is not None
         assert failure.code == 1
         # With the job, its lines go.
-        await ending.delete(jobs.client, again)
+        await actions.delete(jobs.client, again, pods_first=False)
         await eventually(lambda: jobs.pods("j"), is_empty)
         await cluster.node.ended.sweep()
         assert ended_pods(settings.logs) == []

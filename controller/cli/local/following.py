@@ -5,37 +5,39 @@ Everything is asked of the API server, so it makes no difference in which proces
 """
 
 import asyncio
-import shutil
-import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import TextIO, TypeAlias
+from typing import TextIO
 
 import msgspec
 
-from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
-from trainwright.api.messages import last_state
 from trainwright.api.objects import Document, dig, name_of, uid_of
-from trainwright.api.times import parse, wall_clock
+from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
-from trainwright.controller.cli.local.watching import PodWatch, Stalls
-from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
-from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenFailure, written_failures
-from trainwright.controller.trainer.failures.last_words import (
-    LAUNCHER_SECONDS,
-    ended_below,
-    is_launched,
-    is_victim,
-    program_ended,
-    telling_line,
+from trainwright.controller.cli.local.lines import LineWriter, lines_in
+from trainwright.controller.cli.local.pods import (
+    STARTING,
+    FirstFailure,
+    PodWatch,
+    failed_runs,
+    first_failure,
+    has_ended,
+    is_starting,
+    rank_of,
+    runs_of,
+    runs_with_logs,
 )
+from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.watching import Stalls
+from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
+from trainwright.controller.trainer.failures.last_words import ended_below
 from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.pods import container_statuses
 from trainwright.controller.trainer.job.stall import rank_name
@@ -51,13 +53,9 @@ _DRAIN_SECONDS = 2.0
 _READ_SECONDS = 30.0
 """How long to read the log of a container that has ended."""
 _OTHERS_SECONDS = 0.5
-_STARTING = frozenset({None, "ContainerCreating", "PodInitializing"})
-"""Reasons of containers that wait for nothing but their node."""
 _LAST_LINES = 200
 _ENDED_SECONDS = 3.0
 """How long a launcher may take to end after its process, before users are told."""
-_SIGNALS = 128
-"""Exit codes above it stand for a signal."""
 OUT_OF_TIME = 124
 _TOLD_BY_STATUS = frozenset({"FailedScheduling", "Failed", "BackOff", "TrainJobResourcesCreationFailed"})
 """Reasons of events whose text is in the status of the pod or the job too, from where it is told."""
@@ -108,7 +106,7 @@ class Follower:
         """The first run that failed, by pod and container."""
         self._suspended: set[str] = set()
         """The uids of pods that a suspension of the job stopped. That they ended is no failure."""
-        self._not_told = _STARTING | ({"CrashLoopBackOff"} if stop_at_failure else set())
+        self._not_told = STARTING | ({"CrashLoopBackOff"} if stop_at_failure else set())
         self._told: set[str] = set()
         self._last = ""
         self._reports = ReportLines()
@@ -224,10 +222,10 @@ class Follower:
             said = text if text.startswith("the job ") else f"the job failed: {text}"
             return Followed(failure.code if failure else 1, said, failed=True)
         if failure is not None and self._stop_at_failure:
-            return failure
+            return Followed(failure.code, failure.message)
         return None
 
-    def _first_failure(self) -> Followed | None:
+    def _first_failure(self) -> FirstFailure | None:
         """Of the pods that are there; of all that there were, where one failure ends the job."""
         known = [pod for uid, pod in self._pods.items() if uid not in self._suspended]
         present = [pod for pod in known if uid_of(pod) in self._watch.present]
@@ -240,7 +238,7 @@ class Follower:
         """Show what is left of the logs, end the job, and say how it ended."""
         if not ended.code:
             # The pods have ended, but for those that the job's success does not wait for.
-            over = {(uid, name, run) for uid, pod in self._pods.items() for name, run, end in _runs(pod) if end}
+            over = {(uid, name, run) for uid, pod in self._pods.items() for name, run, end in runs_of(pod) if end}
             await self._finish([copy for key, copy in self._copies.items() if key in over], _READ_SECONDS)
             await self._finish([*self._copies.values()], _DRAIN_SECONDS)
             return ended
@@ -385,174 +383,6 @@ class Follower:
                                     self._lines.print(f"{prefix} {line}")
                         return
             await asyncio.sleep(_LOOK_SECONDS)
-
-
-Run: TypeAlias = tuple[str, str, int]
-"""The uid of a pod, a container of it, and the number of its run."""
-
-
-def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | None = None) -> Followed | None:
-    """The container of the job that failed first, and not because of another one.
-
-    As the node wrote it down; it knows the order of all ends. Else, in its present or its last run, in whole seconds.
-    One that the node has stopped is a victim, unless its launcher says that its process had failed before. So is one
-    whose last words, if they are known, tell of a lost peer, where another one failed by itself a little later:
-    programs close their connections before they end.
-    """
-    written = sorted(
-        ((pod, entry) for pod in pods for entry in written_failures(pod)), key=lambda one: (one[1].stopped, one[1].at)
-    )
-    if written:
-        pod, entry = _first_cause(written, words or {})
-        ends = (end for name, _, end in _failed_runs(pod) if name == entry.container)
-        said = telling_line(_words((pod, entry), words or {}), entry.code)
-        return _failure(pod, entry.code, next((end for end in ends if end["exitCode"] == entry.code), {}), said)
-    found = [(pod, end) for pod in pods for *_, end in _failed_runs(pod)]
-    if not found:
-        return None
-    pod, end = min(found, key=lambda one: (str(one[1].get("finishedAt")), int(one[1]["exitCode"])))
-    return _failure(pod, int(end["exitCode"]), end)
-
-
-_Written: TypeAlias = tuple[Document, WrittenFailure]
-
-
-def _first_cause(written: Sequence[_Written], words: Mapping[Run, Sequence[str]]) -> _Written:
-    _, first = written[0]
-    began = parse(program_ended(_words(written[0], words), first.at))
-    for one in written:
-        _, ended = one
-        if (parse(ended.at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
-            continue
-        lines = _words(one, words)
-        is_late = (parse(program_ended(lines, ended.at)) - began).total_seconds() > LATE_SECONDS
-        if not is_late and not is_victim(lines, ended.code, stopped=ended.stopped):
-            return one
-    return written[0]
-
-
-def _words(one: _Written, words: Mapping[Run, Sequence[str]]) -> Sequence[str]:
-    pod, entry = one
-    return words.get((uid_of(pod), entry.container, entry.run), ())
-
-
-def _failure(pod: Document, code: int, ended: Document, said: str = "") -> Followed:
-    reason = ended.get("reason") or "Error"
-    signalled = signal_of(code)
-    text = (
-        f"{rank_of(pod)} failed with exit code {code} ({reason if reason != 'Error' or not signalled else signalled})"
-    )
-    if signalled and reason != "Error":
-        text += f", {signalled}"
-    message, _, _ = str(ended.get("message") or "").partition("\n")
-    if message and (reason == "StartError" or message.startswith("the kernel killed")):
-        text += f": {message}"
-    elif is_launched(said):
-        text += f": {said}"
-    return Followed(code, text)
-
-
-def signal_of(code: int) -> str:
-    """The name of the signal that an exit code stands for, such as `SIGKILL`; empty: it stands for none."""
-    try:
-        return signal.Signals(code - _SIGNALS).name if code > _SIGNALS else ""
-    except ValueError:
-        return ""
-
-
-def _runs(pod: Document) -> Iterator[tuple[str, int, Document | None]]:
-    """The present run of each container and the one before: container, number, and how it ended; None: it runs."""
-    for status in container_statuses(pod):
-        for state in (status.get("lastState") or {}, status.get("state") or {}):
-            if ended := state.get("terminated"):
-                yield status["name"], _run_of(status, ended), ended
-        if "running" in (status.get("state") or {}):
-            yield status["name"], status.get("restartCount") or 0, None
-
-
-def _failed_runs(pod: Document) -> Iterator[tuple[str, int, Document]]:
-    return ((name, run, end) for name, run, end in _runs(pod) if end and end.get("exitCode"))
-
-
-def failed_runs(pod: Document) -> list[tuple[str, int]]:
-    seen = {(one.container, one.run) for one in written_failures(pod)}
-    return sorted(seen | {(name, run) for name, run, _ in _failed_runs(pod)})
-
-
-def runs_with_logs(pod: Document) -> list[tuple[str, int]]:
-    """The runs of the pod's containers whose logs can be read."""
-    return [*dict.fromkeys((name, run) for name, run, _ in _runs(pod))]
-
-
-def _run_of(status: Document, ended: Document) -> int:
-    """The number of a run that ended, which is at the end of its id."""
-    number = str(ended.get("containerID") or "").rpartition("/")[2]
-    if number.isdecimal():
-        return int(number)
-    restarts = status.get("restartCount") or 0
-    return restarts if ended is dig(status, "state.terminated") else max(0, restarts - 1)
-
-
-def is_starting(pod: Document) -> bool:
-    """Whether a node has taken the pod and has not said yet that a container of it runs, or cannot."""
-    status = pod.get("status") or {}
-    if not dig(pod, "spec.nodeName") or status.get("phase") not in (None, "Pending"):
-        return False
-    waits = all(dig(one, "state.waiting.reason") in _STARTING for one in container_statuses(pod))
-    return waits and not any(_runs(pod))
-
-
-def has_ended(pod: Document) -> bool:
-    """Whether nothing of the pod runs, or ever will."""
-    return dig(pod, "status.phase") in ("Succeeded", "Failed")
-
-
-def rank_of(pod: Document) -> str:
-    """The pod as people call it: `node-0`."""
-    labels = pod["metadata"].get("labels") or {}
-    return f"{labels.get(LABEL_REPLICATED_JOB, 'pod')}-{labels.get(LABEL_INDEX, '0')}"
-
-
-def seen(line: bytes) -> str:
-    """A line of a log as a terminal shows it in the end."""
-    text = line.decode(errors="replace")
-    return last_state(text) if "\r" in text else text
-
-
-async def lines_in(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, bool]]:
-    """The lines, and whether they have ended. One that has not is given if it is written over, as a bar is."""
-    rest = b""
-    async for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield seen(line), True
-        if b"\r" in rest:
-            rest = rest[max(0, rest.rstrip(b"\r").rfind(b"\r")) :]  # what was before is not seen any more
-            yield seen(rest), False
-    if rest:
-        yield seen(rest), True
-
-
-class LineWriter:
-    """Prints lines; on a terminal, below them the line that is written over and over, such as a progress bar."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-        self._moves = out.isatty()
-        self._below = ""
-
-    def print(self, line: str) -> None:
-        self.show("")
-        print(line, file=self._out, flush=True)
-
-    def show(self, line: str) -> None:
-        """Show the state of a line that has not ended, in place of the one before; empty: none."""
-        if not self._moves or (not line and not self._below):
-            return
-        self._below = line
-        # One row: a longer line would wrap, and the beginning of a row cannot be reached again.
-        most = shutil.get_terminal_size().columns - 1
-        print(f"\r\x1b[K{line[:most]}", end="", file=self._out, flush=True)
 
 
 QUIET = timedelta(minutes=1)
