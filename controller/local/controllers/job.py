@@ -15,11 +15,9 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import READ, Rule
-from trainwright.api.times import LOOK_SECONDS
 from trainwright.controller.local.controllers.base import ControllerBase, released
 from trainwright.controller.local.controllers.job_plan import SUCCESS_CRITERIA_MET, JobPlan, is_finished, plan
-from trainwright.controller.local.controllers.job_pods import MANAGED_BY_US, TRACKING, Pods, is_tracked
-from trainwright.controller.local.controllers.job_policies import NO_FAILURES, Failures
+from trainwright.controller.local.controllers.job_pods import NO_FAILURES, TRACKING, Failures, Pods, is_tracked
 from trainwright.controller.local.controllers.objects import JOB, POD
 from trainwright.controller.runtime import (
     Backoff,
@@ -34,6 +32,7 @@ from trainwright.controller.runtime import (
     is_namespace_ending,
 )
 
+MANAGED_BY_US = "kubernetes.io/job-controller"
 RETRY_SECONDS = 60.0
 """Upper bound of the delay between two attempts to create a pod that is refused."""
 DELETED_SECONDS = 1.0
@@ -111,7 +110,7 @@ class JobController(ControllerBase):
             if remaining := [error for error in refusals if not is_namespace_ending(error)]:
                 # Each refusal is in an event already.
                 return Backoff(str(remaining[0]), at_most=RETRY_SECONDS)
-            return None if step.look_again is None else RetryAfter(min(step.look_again, LOOK_SECONDS))
+            return step.result()
 
     def _seconds_for_its_deletion(self, job: Document, step: JobPlan, memory: _Memory) -> float:
         """How long this step waits, because the Job is most likely gone then; 0: not at all."""

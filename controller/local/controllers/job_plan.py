@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do for a Job: a pure function of the Job, its pods, the failures so far and the time.
+"""What to do for a Job, a pure function of the Job, its pods, the failures so far and the time.
 
 The plan is carried out in this order: pods are deleted and created; then the plan is made again, because the counts of
 the status depend on it; then the status is written; then finalizers are removed; then the plan is made again until
@@ -14,22 +14,34 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from trainwright.api.conditions import find, is_true
-from trainwright.api.objects import Document, conditions_of, deletion_timestamp_of, spec_of, status_of, uid_of
+from trainwright.api.objects import (
+    Document,
+    conditions_of,
+    deletion_timestamp_of,
+    spec_of,
+    status_of,
+    uid_of,
+)
 from trainwright.api.times import format_time, parse
 from trainwright.controller.local.controllers.base import EventReport, Plan, PlannedWrite, released
 from trainwright.controller.local.controllers.job_pods import (
+    NO_FAILURES,
     TRACKING,
+    Failures,
     Pods,
+    absent_indexes,
     count,
     failures_of,
     index_of,
+    indexes_text,
     is_indexed,
     is_tracked,
+    judge,
+    met,
     pod_of,
     replaces_failed_only,
     settle,
 )
-from trainwright.controller.local.controllers.job_policies import NO_FAILURES, Failures, Indexes, judge, met
 from trainwright.controller.local.controllers.objects import (
     POD,
     finished_at,
@@ -42,42 +54,17 @@ from trainwright.controller.local.controllers.objects import (
 COMPLETE, FAILED = "Complete", "Failed"
 SUCCESS_CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
 SUSPENDED = "Suspended"
-
-
-def condition(type_: str, reason: str, message: str, now: datetime, status: str = "True") -> Document:
-    """A new condition in wire form."""
-    when = format_time(now)
-    return {
-        "type": type_,
-        "status": status,
-        "lastProbeTime": when,
-        "lastTransitionTime": when,
-        "reason": reason,
-        "message": message,
-    }
-
-
-def with_condition(conditions: list[Document], wanted: Document) -> list[Document]:
-    """The conditions with `wanted` in them. One that would only say False is not added; the input is not changed."""
-    current = find(conditions, wanted["type"])
-    if current is None:
-        return conditions if wanted["status"] == "False" else [*conditions, wanted]
-    if all(current.get(name) == wanted[name] for name in ("status", "reason", "message")):
-        return conditions
-    return [wanted if entry is current else entry for entry in conditions]
-
-
-def is_finished(job: Document) -> bool:
-    """Whether the Job is Complete or Failed."""
-    return is_true(conditions_of(job), COMPLETE) or is_true(conditions_of(job), FAILED)
-
-
 MOST_AT_ONCE = 500
 """Pods that are created or deleted before the status is written again."""
 _CREATED = EventReport("Normal", "SuccessfulCreate", "Created pod: {name}")
 _NOT_CREATED = EventReport("Warning", "FailedCreate", "Error creating: {message}")
 _DELETED = EventReport("Normal", "SuccessfulDelete", "Deleted pod: {name}")
 _NOT_DELETED = EventReport("Warning", "FailedDelete", "Error deleting: {message}")
+
+
+def is_finished(job: Document) -> bool:
+    """Whether the Job is Complete or Failed."""
+    return is_true(conditions_of(job), COMPLETE) or is_true(conditions_of(job), FAILED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,11 +80,6 @@ class JobPlan(Plan):
     """Once the status is written."""
     is_last: bool = False
     """Whether the Job has ended once this is written."""
-
-
-def is_suspended(job: Document) -> bool:
-    """Whether the Job must not have pods."""
-    return bool(spec_of(job).get("suspend"))
 
 
 def plan(
@@ -123,23 +105,25 @@ class _Planner:
         self.may_create, self.decided = create, decided
         self.job, self.pods, self.now = job, pods, now
         self.spec = spec_of(job)
+        self.is_suspended = bool(self.spec.get("suspend"))
+        self.is_deleted = deletion_timestamp_of(job) is not None
         self.status: Document = deepcopy(status_of(job))
         self.out = JobPlan(failures=failures.after(pods.new_succeeded, pods.new_failed))
-        if not self.status.get("startTime") and not is_suspended(job):
+        if not self.status.get("startTime") and not self.is_suspended:
             self.status["startTime"] = format_time(now)
         self.indexed = is_indexed(job)
         self.per_index = self.spec.get("backoffLimitPerIndex") is not None and self.indexed
-        self.succeeded_indexes = pods.succeeded_indexes()[1] if self.indexed else Indexes()
-        self.failed_indexes = pods.failed_indexes() if self.per_index else Indexes()
-        settled = self.succeeded_indexes | self.failed_indexes
-        self.waiting = pods.awaiting_replacement(settled) if self.per_index else {}
+        self.succeeded_indexes = pods.succeeded_indexes() if self.indexed else frozenset[int]()
+        self.failed_indexes = pods.failed_indexes() if self.per_index else frozenset[int]()
+        self.settled = self.succeeded_indexes | self.failed_indexes
+        self.waiting = pods.awaiting_replacement(self.settled) if self.per_index else {}
 
     def plan(self) -> JobPlan:
         end = self._end()
         if end is not None:
             self._delete(self.pods.active)
             self.out.end = end
-        elif deletion_timestamp_of(self.job) is None:
+        elif not self.is_deleted:
             self._manage()
         if self.out.writes:
             return self.out
@@ -147,7 +131,7 @@ class _Planner:
             end = self._condition(
                 SUCCESS_CRITERIA_MET, "CompletionsReached", "Reached expected number of succeeded pods"
             )
-        elif end is None and deletion_timestamp_of(self.job) is None:
+        elif end is None and not self.is_deleted:
             self._note_suspension()
         if end is not None and not self.status.get("startTime"):
             # It is suspended, and its last pods have ended it. The API server takes no finished Job without this time;
@@ -157,6 +141,16 @@ class _Planner:
         self.out.status = self.status
         return self.out
 
+    def _condition(self, type_: str, reason: str, message: str, status: str = "True") -> Document:
+        when = format_time(self.now)
+        times = {"lastProbeTime": when, "lastTransitionTime": when}
+        return {"type": type_, "status": status, **times, "reason": reason, "message": message}
+
+    def _number(self, name: str, default: int = 1) -> int:
+        """A number of the spec."""
+        value = self.spec.get(name)
+        return default if value is None else int(value)
+
     # ------------------------------------------------------------------ the end
 
     def _end(self) -> Document | None:
@@ -164,69 +158,52 @@ class _Planner:
         for type_ in (SUCCESS_CRITERIA_MET, FAILURE_TARGET):
             if is_true(conditions_of(self.job), type_):
                 return find(conditions_of(self.job), type_)
-        return self.decided or self._failure() or self._success_by_policy()
+        if self.decided:
+            return self.decided
+        if (failure := self._failure()) is not None:
+            return self._condition(FAILURE_TARGET, *failure)
+        succeeded = self.succeeded_indexes
+        message = met(self.spec.get("successPolicy"), self.pods.completions, succeeded) if self.indexed else None
+        return self._condition(SUCCESS_CRITERIA_MET, "SuccessPolicy", message) if message else None
 
-    def _failure(self) -> Document | None:
+    def _failure(self) -> tuple[str, str] | None:
+        """Reason and message of a failure."""
         policy = self.spec.get("podFailurePolicy")
         for pod in self.pods.all if policy else ():
             message = judge(policy, pod).message if self.pods.is_failed(pod) else None
             if message is not None:
-                return self._condition(FAILURE_TARGET, "PodFailurePolicy", message)
-        if self._failed() > self._limit() or self._restarted_too_often():
-            return self._condition(
-                FAILURE_TARGET, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-            )
+                return "PodFailurePolicy", message
+        if self._failed() > self._number("backoffLimit", 6) or self._restarted_too_often():
+            return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         if self._is_overdue():
-            return self._condition(FAILURE_TARGET, "DeadlineExceeded", "Job was active longer than specified deadline")
-        return self._failure_of_indexes() if self.per_index else None
-
-    def _failure_of_indexes(self) -> Document | None:
+            return "DeadlineExceeded", "Job was active longer than specified deadline"
         failed, most = len(self.failed_indexes), self.spec.get("maxFailedIndexes")
         if most is not None and failed > most:
-            return self._condition(
-                FAILURE_TARGET,
-                "MaxFailedIndexesExceeded",
-                "Job has exceeded the specified maximal number of failed indexes",
-            )
+            return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
         if failed and failed + len(self.succeeded_indexes) >= self.pods.completions:
-            return self._condition(FAILURE_TARGET, "FailedIndexes", "Job has failed indexes")
+            return "FailedIndexes", "Job has failed indexes"
         return None
-
-    def _success_by_policy(self) -> Document | None:
-        if not self.indexed:
-            return None
-        message = met(self.spec.get("successPolicy"), self.pods.completions, self.succeeded_indexes)
-        return self._condition(SUCCESS_CRITERIA_MET, "SuccessPolicy", message) if message else None
-
-    def _condition(self, type_: str, reason: str, message: str) -> Document:
-        return condition(type_, reason, message, self.now)
 
     def _succeeded(self) -> int:
         if self.indexed:
             return len(self.succeeded_indexes)
-        listed = (status_of(self.job).get("uncountedTerminatedPods") or {}).get("succeeded") or ()
+        listed = self.pods.uncounted.get("succeeded") or ()
         return int(status_of(self.job).get("succeeded") or 0) + len(self.pods.new_succeeded) + len(listed)
 
     def _failed(self) -> int:
-        listed = (status_of(self.job).get("uncountedTerminatedPods") or {}).get("failed") or ()
         new = sum(self.pods.failure_counts(pod) for pod in self.pods.new_failed)
-        return int(status_of(self.job).get("failed") or 0) + new + len(listed)
-
-    def _limit(self) -> int:
-        limit = self.spec.get("backoffLimit")
-        return 6 if limit is None else int(limit)
+        return int(status_of(self.job).get("failed") or 0) + new + len(self.pods.uncounted.get("failed") or ())
 
     def _restarted_too_often(self) -> bool:
         """With restartPolicy OnFailure, containers restart inside their pod and count as well."""
-        template = self.spec.get("template") or {}
-        if spec_of(template).get("restartPolicy") != "OnFailure":
+        if spec_of(self.spec.get("template") or {}).get("restartPolicy") != "OnFailure":
             return False
         restarts = sum(restarts_of(pod) for pod in self.pods.all if phase_of(pod) in ("Running", "Pending"))
-        return restarts > 0 if self._limit() == 0 else restarts >= self._limit()
+        return restarts >= max(1, self._number("backoffLimit", 6))
 
     def _is_overdue(self) -> bool:
         seconds, started = self.spec.get("activeDeadlineSeconds"), self.status.get("startTime")
-        if seconds is None or not started or is_suspended(self.job):
+        if seconds is None or not started or self.is_suspended:
             return False
         left = (parse(started) + timedelta(seconds=int(seconds)) - self.now).total_seconds()
         if left > 0:
@@ -234,15 +211,13 @@ class _Planner:
         return left <= 0
 
     def _is_complete(self) -> bool:
-        completions = self.spec.get("completions")
-        wanted = 1 if completions is None else int(completions)
-        return self._succeeded() >= wanted and not self.pods.active
+        return self._succeeded() >= self._number("completions") and not self.pods.active
 
     # ------------------------------------------------------------------ pods
 
     def _manage(self) -> None:
         active = self.pods.active
-        if is_suspended(self.job):
+        if self.is_suspended:
             self._delete(active, uncounted=True)
             return
         wanted = self._wanted()
@@ -279,13 +254,10 @@ class _Planner:
         ]
 
     def _wanted(self) -> int:
-        parallelism = self.spec.get("parallelism")
-        parallelism = 1 if parallelism is None else int(parallelism)
-        completions = self.spec.get("completions")
-        if completions is None:
-            # A work queue: after the first success the pods that run go on, and none is started.
-            return len(self.pods.active) if self._succeeded() else parallelism
-        return max(0, min(int(completions) - self._succeeded(), parallelism))
+        if self.spec.get("completions") is not None:
+            return max(0, min(self._number("completions") - self._succeeded(), self._number("parallelism")))
+        # A work queue: after the first success the pods that run go on, and none is started.
+        return len(self.pods.active) if self._succeeded() else self._number("parallelism")
 
     def _surplus(self, least: int) -> list[Document]:
         """Pods to remove: those without an index of their own, then as many as needed for `least`."""
@@ -301,47 +273,48 @@ class _Planner:
 
     def _pending_indexes(self, most: int) -> list[int]:
         running = [*self.pods.active, *(self.pods.terminating if replaces_failed_only(self.job) else ())]
-        taken = Indexes.of(index for pod in running if (index := index_of(pod)) is not None)
-        return (self.succeeded_indexes | self.failed_indexes | taken).absent(most, self.pods.completions)
+        taken = {index for pod in running if (index := index_of(pod)) is not None}
+        return absent_indexes(self.settled | taken, most, self.pods.completions)
 
     def _create_by_index(self, most: int) -> None:
-        delays = []
         for index in self._pending_indexes(most):
             last = self.waiting.get(index)
             counted, ignored = failures_of(last) if last is not None else (0, 0)
             if last is not None:
                 delay = Failures(counted + ignored + 1, finished_at(last)).seconds_left(self.now)
                 if delay > 0:
-                    delays.append(delay)
+                    self._look_again(delay)
                     continue
                 counts = self.pods.failure_counts(last)
                 counted, ignored = counted + counts, ignored + (not counts)
             self._create(index, (counted, ignored))
-        if delays:
-            self._look_again(min(delays))
 
     def _look_again(self, seconds: float) -> None:
         self.out.look_again = seconds if self.out.look_again is None else min(seconds, self.out.look_again)
 
     # ------------------------------------------------------------------ the status
 
+    def _set(self, wanted: Document) -> bool:
+        """Put a condition into the status, unless it would only say False; returns whether that changes it."""
+        conditions: list[Document] = self.status.get("conditions") or []
+        current = find(conditions, wanted["type"])
+        if current is None and wanted["status"] == "False":
+            return False
+        if current is not None and all(current.get(name) == wanted[name] for name in ("status", "reason", "message")):
+            return False
+        replaced = [wanted if one is current else one for one in conditions]
+        self.status["conditions"] = replaced if current is not None else [*conditions, wanted]
+        return True
+
     def _note_suspension(self) -> None:
-        current = self.status.get("conditions") or []
-        if is_suspended(self.job):
-            wanted = condition(SUSPENDED, "JobSuspended", "Job suspended", self.now)
-        else:
-            wanted = condition(SUSPENDED, "JobResumed", "Job resumed", self.now, "False")
-        ensured = with_condition(current, wanted)
-        if ensured is current:
+        reason, state = ("Suspended", "True") if self.is_suspended else ("Resumed", "False")
+        if not self._set(self._condition(SUSPENDED, f"Job{reason}", f"Job {reason.lower()}", state)):
             return
-        self.status["conditions"] = ensured
-        if is_suspended(self.job):
-            self.status.pop("startTime", None)
-            self.out.reports.append(EventReport("Normal", "Suspended", "Job suspended"))
-        else:
+        self.status.pop("startTime", None)
+        if not self.is_suspended:
             # The deadline counts from here.
             self.status["startTime"] = format_time(self.now)
-            self.out.reports.append(EventReport("Normal", "Resumed", "Job resumed"))
+        self.out.reports.append(EventReport("Normal", reason, f"Job {reason.lower()}"))
 
     def _count(self, end: Document | None) -> None:
         tracked = {uid_of(pod) for pod in self.pods.all if is_tracked(pod)}
@@ -350,7 +323,7 @@ class _Planner:
         counted = count(self.status, self.pods, self._countable(end), fails)
         self.out.releases = [released(POD, pod, TRACKING) for pod in counted]
         if self.per_index:
-            self.status["failedIndexes"] = str(self.failed_indexes)
+            self.status["failedIndexes"] = indexes_text(self.failed_indexes)
         self.status["active"] = len(self.pods.active)
         self.status["ready"] = sum(is_ready(pod) for pod in self.pods.active)
         self.status["terminating"] = len(self.pods.terminating)
@@ -362,7 +335,7 @@ class _Planner:
 
     def _countable(self, end: Document | None) -> list[Document]:
         """The tracked pods that may be counted now."""
-        over = end is not None or deletion_timestamp_of(self.job) is not None
+        over = end is not None or self.is_deleted
         kept = {uid_of(pod) for pod in self.waiting.values()}
         found = [
             pod
@@ -375,28 +348,21 @@ class _Planner:
 
     def _finish(self, end: Document, fails: bool) -> None:
         """Two steps: the reason of the end first, and the end itself when no pod is left to count or to wait for."""
-        noted = self.status.get("conditions") or []
         if find(conditions_of(self.job), end["type"]) is None:
-            self.status["conditions"] = [*noted, end]
+            self._set(end)
             return
         waiting = self.status["uncountedTerminatedPods"]
         if self.out.releases or waiting.get("succeeded") or waiting.get("failed") or self.pods.terminating:
             return
-        type_ = FAILED if fails else COMPLETE
-        final = condition(type_, end["reason"], end["message"], self.now)
-        self.status["conditions"] = with_condition(noted, final)
+        final = self._condition(FAILED if fails else COMPLETE, end["reason"], end["message"])
+        self._set(final)
         self.out.is_last = True
         if fails:
             self.out.reports.append(EventReport("Warning", end["reason"], end["message"]))
             return
         self.status["completionTime"] = final["lastTransitionTime"]
-        completions = self.spec.get("completions")
-        if completions is not None and int(self.status.get("succeeded") or 0) > int(completions):
-            self.out.reports.append(
-                EventReport(
-                    "Warning",
-                    "TooManySucceededPods",
-                    "Too many succeeded pods running after completion count reached",
-                )
-            )
+        succeeded = int(self.status.get("succeeded") or 0)
+        if succeeded > self._number("completions", succeeded):
+            message = "Too many succeeded pods running after completion count reached"
+            self.out.reports.append(EventReport("Warning", "TooManySucceededPods", message))
         self.out.reports.append(EventReport("Normal", "Completed", "Job completed"))

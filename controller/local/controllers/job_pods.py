@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pods of a Job: what is created from its template, and how they are counted, each once.
+"""The pods of a Job: what is created from its template, what its policies say of them, and how each is counted once.
 
 A pod that ended is counted in two writes. First its uid goes into `status.uncountedTerminatedPods`, or its index into
 `status.completedIndexes`; then its tracking finalizer is removed; then the uid moves into the counter. So no pod is
 lost or counted twice, whenever the controller stops.
 
-Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-tracking-with-finalizers
+Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby, islice
 from typing import Any
 
 from trainwright.api.objects import (
     GENERATED_PREFIX_LENGTH,
     Document,
     annotations_of,
+    conditions_of,
     deletion_timestamp_of,
     finalizers_of,
     name_of,
@@ -26,7 +29,6 @@ from trainwright.api.objects import (
     status_of,
     uid_of,
 )
-from trainwright.controller.local.controllers.job_policies import Indexes, judge
 from trainwright.controller.local.controllers.objects import JOB, POD, finished_at, is_active, is_terminating, phase_of
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -36,8 +38,143 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 TRACKING = "batch.kubernetes.io/job-tracking"
 """Finalizer of a pod that its Job has not counted yet."""
-MANAGED_BY_US = "kubernetes.io/job-controller"
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+MOST_UNCOUNTED = 500
+"""Pods that are counted in one write, so that the status stays small."""
+MOST_INDEXES = 1_000_000
+"""Of one Job. Further ones are not read: no machine of one node runs so many pods."""
+FIRST_SECONDS = 10.0
+MOST_SECONDS = 600.0
+
+# ---------------------------------------------------------------------- indexes
+
+
+def read_indexes(text: str | None, completions: int) -> frozenset[int]:
+    """Read a list such as `0,2-4`. Indexes from `completions` on and parts that are no numbers are dropped."""
+    found: set[int] = set()
+    for part in (text or "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (not last or last.isdecimal()):
+            found.update(range(int(first), min(int(last or first) + 1, completions, MOST_INDEXES)))
+    return frozenset(found)
+
+
+def indexes_text(indexes: Iterable[int]) -> str:
+    """The list as Kubernetes writes it: `0,2-4`, and `0,1` for two neighbours."""
+    rows = groupby(enumerate(sorted(indexes)), key=lambda one: one[1] - one[0])
+    ends = [(row[0][1], row[-1][1]) for row in (list(group) for _, group in rows)]
+    return ",".join(
+        str(first) if first == last else f"{first}{',' if last == first + 1 else '-'}{last}" for first, last in ends
+    )
+
+
+def absent_indexes(indexes: Collection[int], count: int, completions: int) -> list[int]:
+    """The first `count` indexes below `completions` that are not among these."""
+    return list(islice((index for index in range(completions) if index not in indexes), max(0, count)))
+
+
+# ---------------------------------------------------------------------- policies
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVerdict:
+    """What the policy says of one failed pod."""
+
+    counts: bool = True
+    """Whether the failure counts towards the back-off limit."""
+    action: str = ""
+    """The action of the matching rule; empty if no rule matches."""
+    message: str | None = None
+    """Why the Job fails; only with the action FailJob."""
+
+
+_NO_RULE = PolicyVerdict()
+
+
+def judge(policy: Document | None, pod: Document) -> PolicyVerdict:
+    """The verdict of the first rule that matches."""
+    for index, rule in enumerate((policy or {}).get("rules") or ()):
+        cause, action = _cause(rule, pod, index), rule.get("action")
+        if cause is not None and action in ("Ignore", "Count", "FailIndex", "FailJob"):
+            return PolicyVerdict(action != "Ignore", action, cause if action == "FailJob" else None)
+    return _NO_RULE
+
+
+def _cause(rule: Document, pod: Document, index: int) -> str | None:
+    """What of the pod matches the rule, as a sentence; None if nothing does."""
+    who = f"{namespace_of(pod)}/{name_of(pod)}"
+    matching = f"matching {rule.get('action')} rule at index {index}"
+    if rule.get("onExitCodes") is not None:
+        container = _container(pod, rule["onExitCodes"])
+        if container is None:
+            return None
+        code = container["state"]["terminated"]["exitCode"]
+        return f"Container {container.get('name')} for pod {who} failed with exit code {code} {matching}"
+    patterns = [(p.get("type"), p.get("status") or "True") for p in rule.get("onPodConditions") or ()]
+    for condition in conditions_of(pod):
+        if (condition.get("type"), condition.get("status")) in patterns:
+            return f"Pod {who} has condition {condition['type']} {matching}"
+    return None
+
+
+def _container(pod: Document, requirement: Document) -> Document | None:
+    """The first container that ended with a code that the rule asks for; containers before init containers."""
+    status = status_of(pod)
+    wanted, values = requirement.get("containerName"), requirement.get("values") or ()
+    containers = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    for container in containers:
+        code = ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
+        is_meant = wanted is None or wanted == container.get("name")
+        if code and is_meant and (code in values) == (requirement.get("operator") == "In"):
+            found: Document = container
+            return found
+    return None
+
+
+def met(policy: Document | None, completions: int, succeeded: frozenset[int]) -> str | None:
+    """The message of the first rule of a success policy that is fulfilled; None if there is none."""
+    for index, rule in enumerate((policy or {}).get("rules") or () if succeeded else ()):
+        count, done = rule.get("succeededCount"), succeeded
+        if rule.get("succeededIndexes") is not None:
+            wanted = read_indexes(rule["succeededIndexes"], completions)
+            done = succeeded & wanted
+            count = min(count or len(wanted), len(wanted))
+        if count is not None and done and len(done) >= count:
+            return f"Matched rules at index {index}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Failures of a Job's pods since the last success."""
+
+    count: int = 0
+    last: datetime | None = None
+    """When the last of them happened."""
+
+    def after(self, succeeded: Sequence[Document], failed: Sequence[Document]) -> "Failures":
+        """The record after pods have finished that it did not count before."""
+        times = sorted(finished_at(pod) for pod in failed)
+        if succeeded:
+            success = max(finished_at(pod) for pod in succeeded)
+            times = [time for time in times if time > success]
+        before = 0 if succeeded else self.count
+        if not times:
+            return Failures() if succeeded else self
+        return Failures(before + len(times), times[-1])
+
+    def seconds_left(self, now: datetime) -> float:
+        """Seconds until a pod may be created; 0: now."""
+        if not self.count or self.last is None:
+            return 0.0
+        # The exponent is bounded: a Job may fail a million times.
+        delay: float = min(FIRST_SECONDS * 2 ** min(self.count - 1, 10), MOST_SECONDS)
+        return max(0.0, delay - (now - self.last).total_seconds())
+
+
+NO_FAILURES = Failures()
+
+# ---------------------------------------------------------------------- pods
 
 
 def is_indexed(job: Document) -> bool:
@@ -51,9 +188,25 @@ def index_of(pod: Document) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
+def is_tracked(pod: Document) -> bool:
+    """Whether the Job has not counted the pod yet."""
+    return TRACKING in finalizers_of(pod)
+
+
 def failures_of(pod: Document) -> tuple[int, int]:
     """How many pods of the same index failed before this one: those that count, and those that were ignored."""
-    return _number(pod, INDEX_FAILURES), _number(pod, INDEX_IGNORED_FAILURES)
+    counted, ignored = (annotations_of(pod).get(name) or "" for name in (INDEX_FAILURES, INDEX_IGNORED_FAILURES))
+    return _number(counted), _number(ignored)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and int(text) < 2**31 else 0
+
+
+def replaces_failed_only(job: Document) -> bool:
+    """Whether a pod that is being deleted is replaced only when it has ended."""
+    spec = spec_of(job)
+    return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
 
 
 def name_prefix(job: Document, index: int | None) -> str:
@@ -73,54 +226,30 @@ def pod_of(job: Document, index: int | None, failures: tuple[int, int] | None = 
     """
     template = deepcopy(spec_of(job).get("template") or {})
     given: dict[str, Any] = template.get("metadata") or {}
-    metadata: Document = {"generateName": name_prefix(job, index), "namespace": namespace_of(job)}
     labels, annotations = dict(given.get("labels") or {}), dict(given.get("annotations") or {})
-    finalizers = list(given.get("finalizers") or ())
     spec: Document = template.get("spec") or {}
     if index is not None:
         labels[COMPLETION_INDEX] = annotations[COMPLETION_INDEX] = str(index)
         spec["hostname"] = f"{name_of(job)}-{index}"
     if is_indexed(job):
         for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-            _add_index_variable(container)
+            variables = container.get("env") or []
+            if all(variable.get("name") != INDEX_VARIABLE for variable in variables):
+                reference = {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}}
+                container["env"] = [*variables, {"name": INDEX_VARIABLE, "valueFrom": reference}]
     if failures is not None:
-        counted, ignored = failures
-        annotations[INDEX_FAILURES] = str(counted)
-        if ignored:
-            annotations[INDEX_IGNORED_FAILURES] = str(ignored)
-    metadata |= {"labels": labels} if labels else {}
-    metadata |= {"annotations": annotations} if annotations else {}
-    metadata["finalizers"] = finalizers if TRACKING in finalizers else [*finalizers, TRACKING]
-    metadata["ownerReferences"] = [owner_reference(job, JOB)]
+        annotations[INDEX_FAILURES] = str(failures[0])
+        annotations |= {INDEX_IGNORED_FAILURES: str(failures[1])} if failures[1] else {}
+    finalizers = given.get("finalizers") or []
+    metadata: Document = {
+        "generateName": name_prefix(job, index),
+        "namespace": namespace_of(job),
+        **({"labels": labels} if labels else {}),
+        **({"annotations": annotations} if annotations else {}),
+        "finalizers": finalizers if TRACKING in finalizers else [*finalizers, TRACKING],
+        "ownerReferences": [owner_reference(job, JOB)],
+    }
     return {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata, "spec": spec}
-
-
-def _add_index_variable(container: Document) -> None:
-    variables = container.get("env") or []
-    if any(variable.get("name") == INDEX_VARIABLE for variable in variables):
-        return
-    reference = {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}}
-    container["env"] = [*variables, {"name": INDEX_VARIABLE, "valueFrom": reference}]
-
-
-def _number(pod: Document, annotation: str) -> int:
-    text = annotations_of(pod).get(annotation) or ""
-    return int(text) if text.isdecimal() and int(text) < 2**31 else 0
-
-
-MOST_UNCOUNTED = 500
-"""Pods that are counted in one write, so that the status stays small."""
-
-
-def is_tracked(pod: Document) -> bool:
-    """Whether the Job has not counted the pod yet."""
-    return TRACKING in finalizers_of(pod)
-
-
-def replaces_failed_only(job: Document) -> bool:
-    """Whether a pod that is being deleted is replaced only when it has ended."""
-    spec = spec_of(job)
-    return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
 
 
 @dataclass(eq=False)
@@ -138,18 +267,16 @@ class Pods:
     new_failed: list[Document] = field(init=False)
 
     def __post_init__(self) -> None:
-        uncounted = status_of(self.job).get("uncountedTerminatedPods") or {}
-        counted = {*(uncounted.get("succeeded") or ()), *(uncounted.get("failed") or ())}
-        fresh = [p for p in self.all if is_tracked(p) and uid_of(p) not in counted and self._has_place(p)]
+        self.completions = int(spec_of(self.job).get("completions") or 0)
+        self.policy: Document | None = spec_of(self.job).get("podFailurePolicy")
+        self.uncounted: Document = status_of(self.job).get("uncountedTerminatedPods") or {}
+        """Uids by `succeeded` and `failed`."""
+        listed = {*(self.uncounted.get("succeeded") or ()), *(self.uncounted.get("failed") or ())}
+        fresh = [p for p in self.all if is_tracked(p) and uid_of(p) not in listed and self.has_place(p)]
         self.active = [p for p in self.all if is_active(p)]
         self.terminating = [p for p in self.all if is_terminating(p)]
         self.new_succeeded = [p for p in fresh if phase_of(p) == "Succeeded"]
         self.new_failed = [p for p in fresh if self.is_failed(p)]
-
-    @property
-    def completions(self) -> int:
-        """The number of indexes of an Indexed Job."""
-        return int(spec_of(self.job).get("completions") or 0)
 
     def is_failed(self, pod: Document) -> bool:
         """Whether the pod counts as failed. Deleted pods do, unless they are replaced only after their end."""
@@ -163,53 +290,55 @@ class Pods:
 
     def failure_counts(self, pod: Document) -> bool:
         """Whether the failure of the pod counts towards the limits."""
-        return judge(spec_of(self.job).get("podFailurePolicy"), pod).counts
+        return judge(self.policy, pod).counts
 
-    def succeeded_indexes(self) -> tuple[Indexes, Indexes]:
-        """The indexes that were complete before, and those that are now."""
-        before = Indexes.parse(status_of(self.job).get("completedIndexes") or "", self.completions)
+    def counted_indexes(self) -> frozenset[int]:
+        """The indexes that the status has as complete."""
+        return read_indexes(status_of(self.job).get("completedIndexes"), self.completions)
+
+    def succeeded_indexes(self) -> frozenset[int]:
+        """The indexes that are complete now."""
         done = {self.place_of(p) for p in self.all if phase_of(p) == "Succeeded" and is_tracked(p)}
-        return before, before | Indexes.of(index for index in done if index is not None)
+        return self.counted_indexes() | {index for index in done if index is not None}
 
-    def failed_indexes(self) -> Indexes:
+    def failed_indexes(self) -> frozenset[int]:
         """The indexes that have used up their own limit."""
-        before = Indexes.parse(status_of(self.job).get("failedIndexes") or "", self.completions)
+        before = read_indexes(status_of(self.job).get("failedIndexes"), self.completions)
         failed = {self.place_of(p) for p in self.all if is_tracked(p) and self._failed_for_good(p)}
-        return before | Indexes.of(index for index in failed if index is not None)
+        return before | {index for index in failed if index is not None}
 
     def place_of(self, pod: Document) -> int | None:
         """The index of the pod if the Job has that index."""
         index = index_of(pod)
         return index if index is not None and index < self.completions else None
 
-    def awaiting_replacement(self, settled: Indexes) -> dict[int, Document]:
+    def has_place(self, pod: Document) -> bool:
+        """Whether the pod is one that the Job counts."""
+        return not is_indexed(self.job) or self.place_of(pod) is not None
+
+    def awaiting_replacement(self, settled: Collection[int]) -> dict[int, Document]:
         """By index, the failed pod that stays until its replacement exists, which takes over its count of failures.
 
         `settled`: indexes that are complete or have failed.
         """
+
+        def rank(pod: Document) -> tuple[int, datetime]:
+            return sum(failures_of(pod)), finished_at(pod)
+
         running = {index_of(pod) for pod in self.active}
         kept: dict[int, Document] = {}
         for pod in self.all:
             index = self.place_of(pod)
-            if index is None or not is_tracked(pod) or not self.is_failed(pod):
+            if index is None or index in settled or index in running or not (is_tracked(pod) and self.is_failed(pod)):
                 continue
-            if index in settled or index in running:
-                continue
-            other = kept.get(index)
-            if other is None or (sum(failures_of(other)), finished_at(other)) <= (
-                sum(failures_of(pod)),
-                finished_at(pod),
-            ):
+            if index not in kept or rank(kept[index]) <= rank(pod):
                 kept[index] = pod
         return kept
-
-    def _has_place(self, pod: Document) -> bool:
-        return not is_indexed(self.job) or self.place_of(pod) is not None
 
     def _failed_for_good(self, pod: Document) -> bool:
         if not self.is_failed(pod):
             return False
-        verdict = judge(spec_of(self.job).get("podFailurePolicy"), pod)
+        verdict = judge(self.policy, pod)
         limit = int(spec_of(self.job).get("backoffLimitPerIndex") or 0)
         return verdict.action == "FailIndex" or (verdict.counts and failures_of(pod)[0] >= limit)
 
@@ -227,7 +356,7 @@ def settle(status: Document, tracked: set[str]) -> None:
 
 
 def count(status: Document, pods: Pods, countable: Sequence[Document], job_failed: bool) -> list[Document]:
-    """PlannedWrite the pods that ended into `status`, in place. Returns those whose finalizer can go after that write.
+    """Write the pods that ended into `status`, in place. Returns those whose finalizer can go after that write.
 
     Args:
         status: after `settle`.
@@ -236,8 +365,7 @@ def count(status: Document, pods: Pods, countable: Sequence[Document], job_faile
         job_failed: the Job fails, so that pods that still run count as failed.
     """
     uncounted = status.setdefault("uncountedTerminatedPods", {})
-    indexed = is_indexed(pods.job)
-    before, _ = pods.succeeded_indexes() if indexed else (Indexes(), Indexes())
+    indexed, before = is_indexed(pods.job), pods.counted_indexes()
     new_indexes: set[int] = set()
     released: list[Document] = []
     for pod in countable:
@@ -248,14 +376,13 @@ def count(status: Document, pods: Pods, countable: Sequence[Document], job_faile
         if uid in (uncounted.get("failed") or ()):
             continue
         if phase_of(pod) == "Succeeded":
-            if not indexed:
-                if uid not in (uncounted.get("succeeded") or ()):
-                    uncounted.setdefault("succeeded", []).append(uid)
-            elif index is not None and index not in before:
+            if not indexed and uid not in (uncounted.get("succeeded") or ()):
+                uncounted.setdefault("succeeded", []).append(uid)
+            elif indexed and index is not None and index not in before:
                 new_indexes.add(index)
-        elif (pods.is_failed(pod) or job_failed) and (not indexed or index is not None) and pods.failure_counts(pod):
+        elif (pods.is_failed(pod) or job_failed) and pods.has_place(pod) and pods.failure_counts(pod):
             uncounted.setdefault("failed", []).append(uid)
     if indexed:
-        done = before | Indexes.of(new_indexes)
-        status["succeeded"], status["completedIndexes"] = len(done), str(done)
+        done = before | new_indexes
+        status["succeeded"], status["completedIndexes"] = len(done), indexes_text(done)
     return released

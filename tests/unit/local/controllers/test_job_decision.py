@@ -8,8 +8,7 @@ import pytest
 from tests.unit.local.controllers.objects import NOW, at, condition, job, pod
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.controllers.job_plan import JobPlan, plan
-from trainwright.controller.local.controllers.job_pods import Pods, failures_of, index_of
-from trainwright.controller.local.controllers.job_policies import NO_FAILURES, Failures
+from trainwright.controller.local.controllers.job_pods import NO_FAILURES, Failures, Pods, failures_of, index_of
 
 
 def planned(owner: Document, *pods: Document, failures: Failures = NO_FAILURES, ended_by_us: str = "") -> JobPlan:

@@ -4,14 +4,18 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.unit.local.controllers.objects import NOW, TRACKING, condition, job, pod
-from trainwright.controller.local.controllers.job_pods import name_prefix, pod_of
-from trainwright.controller.local.controllers.job_policies import Failures, Indexes, judge, met
-
-SETS = st.sets(st.integers(0, 40))
+from trainwright.controller.local.controllers.job_pods import (
+    Failures,
+    absent_indexes,
+    indexes_text,
+    judge,
+    met,
+    name_prefix,
+    pod_of,
+    read_indexes,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,22 +29,18 @@ SETS = st.sets(st.integers(0, 40))
     ],
 )
 def test_indexes_are_written_as_in_kubernetes(indexes: list[int], text: str) -> None:
-    assert str(Indexes.of(indexes)) == text
-    assert Indexes.parse(text, 100) == Indexes.of(indexes)
+    assert indexes_text(set(indexes)) == text
+    assert read_indexes(text, 100) == set(indexes)
 
 
 def test_what_is_no_index_is_dropped() -> None:
-    assert str(Indexes.parse("0,x,2-y,3-9,12", 6)) == "0,3-5"
+    assert read_indexes("0,x,2-y,3-9,12", 6) == {0, 3, 4, 5}
+    assert read_indexes(None, 6) == set()
 
 
-@given(SETS, SETS, st.integers(0, 45), st.integers(0, 10))
-def test_indexes_are_a_set(one: set[int], other: set[int], completions: int, count: int) -> None:
-    first, second = Indexes.of(one), Indexes.of(other)
-    assert first | second == Indexes.of(one | other)
-    assert len(first) == len(one)
-    assert first.common(second) == len(one & other)
-    assert all((index in first) == (index in one) for index in range(45))
-    assert first.absent(count, completions) == [i for i in range(completions) if i not in one][:count]
+@pytest.mark.parametrize(("count", "absent"), [(-1, []), (0, []), (2, [1, 3]), (9, [1, 3, 4])])
+def test_absent_indexes(count: int, absent: list[int]) -> None:
+    assert absent_indexes({0, 2, 7}, count, 5) == absent
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_first_rule_that_matches_decides(
     ],
 )
 def test_success_policy(rule: dict[str, Any], succeeded: list[int], is_met: bool) -> None:
-    message = met({"rules": [rule]}, 5, Indexes.of(succeeded))
+    message = met({"rules": [rule]}, 5, frozenset(succeeded))
     assert message == ("Matched rules at index 0" if is_met else None)
 
 

@@ -18,8 +18,7 @@ from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.controllers.finished import FinishedJobs
 from trainwright.controller.local.controllers.job import JobController
 from trainwright.controller.local.controllers.job_plan import plan
-from trainwright.controller.local.controllers.job_pods import Pods
-from trainwright.controller.local.controllers.job_policies import NO_FAILURES
+from trainwright.controller.local.controllers.job_pods import NO_FAILURES, Pods
 from trainwright.controller.local.controllers.jobset import JobSetController
 from trainwright.controller.local.controllers.jobset import plan as plan_of_jobset
 from trainwright.controller.local.controllers.objects import CLAIM, JOB, JOBSET, POD, SERVICE
