@@ -32,9 +32,6 @@ from trainwright.controller.runtime.testing.waiting import eventually, eventuall
 
 CONTAINER: dict[str, Any] = {"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1"}}}
 
-IN_ONE_NAMESPACE = ("job", "jobset", "scheduler", "finished-jobs", "finished-pods", "garbage")
-"""The controllers that can be kept to one namespace."""
-
 
 @pytest.fixture(scope="module")
 def with_real_ones() -> Iterator[ControlPlane]:
@@ -55,13 +52,6 @@ def await_garbage_collection_of_jobsets(control_plane: ControlPlane) -> None:
     eventually_sync(lambda: control_plane.kubectl(*jobs).split(), has_length(0))
 
 
-@pytest.fixture
-async def world(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[World]":
-    """One namespace in which all our controllers work."""
-    async with living(with_jobsets, namespace) as found:
-        yield found
-
-
 class Server(Protocol):
     """An API server."""
 
@@ -75,40 +65,25 @@ class Server(Protocol):
 
 @asynccontextmanager
 async def living(
-    control_plane: Server,
-    namespace: str,
-    workloads: Sequence[str] = IN_ONE_NAMESPACE,
-    *,
-    everywhere: bool = False,
-    **allocatable: str,
+    control_plane: Server, namespace: str, workloads: Sequence[str], **allocatable: str
 ) -> "AsyncIterator[World]":
-    """A node, its kubelet and some of our controllers for the length of the block, in one namespace or in all."""
+    """A node, its kubelet and some of our controllers for the length of the block."""
     config = load_config(control_plane.kubeconfig)
     settings = ControllerSettings(authority=control_plane.ca.decode(), volumes=control_plane.folder / "volumes")
-    controllers = Controllers(
-        config,
-        lambda _: HTTPTransport(config),
-        settings,
-        tuple(workloads),
-        scope="" if everywhere else namespace,
-    )
+    controllers = Controllers(config, lambda _: HTTPTransport(config), settings, tuple(workloads))
     async with controllers.living(namespace, **allocatable) as world:
         yield world
 
 
 @dataclass(frozen=True)
 class Controllers:
-    """Some of our controllers and the kubelet, on an API server.
-
-    They work in one namespace, so that they leave the objects of other tests alone, or with an empty `scope` in all.
-    """
+    """Some of our controllers and the kubelet, on an API server."""
 
     config: ClusterConfig
     transport: Callable[[str], Transport]
     """The way of a process to the API server, by its name."""
     settings: ControllerSettings
     workloads: tuple[str, ...]
-    scope: str = ""
     watchdog: bool = True
     """Whether a thread looks whether the loop is late."""
 
@@ -138,7 +113,6 @@ class Controllers:
         return Manager(
             self.config,
             field_manager=name,
-            namespace=self.scope,
             servers=NO_SERVERS,
             process=ProcessSettings(watchdog=self.watchdog, detect_mutation=detect_mutation),
             transport=self.transport(name),

@@ -27,13 +27,13 @@ async def _main(names: set[str]) -> None:
 
     # As the fixtures have it: one who changes anything in the cluster has it alone.
     with ControlPlane(controller_manager=True, scheduler=True, jobset=True) as real:
-        async with living(real, "default", (), everywhere=True, cpu=CPU) as world, asyncio.TaskGroup() as tasks:
+        async with living(real, "default", (), cpu=CPU) as world, asyncio.TaskGroup() as tasks:
             for scenario in SCENARIOS:
                 if not names or name_of_scenario(scenario) in names:
                     tasks.create_task(one(world, scenario))
         for scenario in ALONE:
             if not names or name_of_scenario(scenario) in names:
-                async with living(real, "default", (), everywhere=True, cpu="8") as world:
+                async with living(real, "default", (), cpu="8") as world:
                     await _record(world, scenario)
 
 

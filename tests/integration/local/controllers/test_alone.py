@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.local.controllers.comparison import EVENT, settled
+from tests.integration.local.controllers.comparison import settled
 from tests.integration.local.controllers.conftest import (
     CONTAINER,
     World,
@@ -18,7 +18,7 @@ from tests.integration.local.controllers.conftest import (
     living,
     replicated_job,
 )
-from trainwright.api.objects import Document, name_of, resource_version_of, uid_of
+from trainwright.api.objects import name_of, resource_version_of, uid_of
 from trainwright.controller.local.controllers import CONTROLLERS
 from trainwright.controller.local.controllers.objects import (
     ACCOUNT,
@@ -45,13 +45,13 @@ def alone(new_control_plane: type[ControlPlane], jobset_crd: Path) -> Iterator[C
 @pytest.fixture
 async def world(alone: ControlPlane) -> AsyncIterator[World]:
     """A namespace with all our controllers."""
-    async with living(alone, alone.create_namespace(), tuple(CONTROLLERS), everywhere=True) as found:
+    async with living(alone, alone.create_namespace(), tuple(CONTROLLERS)) as found:
         yield found
 
 
 async def test_a_restart_writes_nothing(alone: ControlPlane) -> None:
     namespace = alone.create_namespace()
-    async with living(alone, namespace, tuple(CONTROLLERS), everywhere=True) as world:
+    async with living(alone, namespace, tuple(CONTROLLERS)) as world:
         await world.create(JOBSET, "train", jobset_spec(replicated_job("node", 2)))
         await world.create(JOB, "done", job_spec())
         await world.create(JOB, "large", job_spec(parallelism=30, completions=30))
@@ -60,7 +60,7 @@ async def test_a_restart_writes_nothing(alone: ControlPlane) -> None:
         await world.until(JOB, "done", lambda job: "Complete" in conditions(job))
         await settled(world)
         before = await versions(world)
-    async with living(alone, namespace, tuple(CONTROLLERS), everywhere=True) as world:
+    async with living(alone, namespace, tuple(CONTROLLERS)) as world:
         await settled(world)
         assert await versions(world) == before
         await world.client.delete(NAMESPACE, namespace)
@@ -99,47 +99,13 @@ async def test_a_claim_gets_a_folder_for_as_long_as_it_lives(world: World) -> No
     await eventually(volumes, lambda names: name_of(volume) not in names)
 
 
-async def test_what_a_namespace_has_comes_back(world: World) -> None:
-    account = await world.until(ACCOUNT, "default", bool)
-    await world.client.delete(ACCOUNT, "default", world.namespace)
-    await world.until(ACCOUNT, "default", lambda found: uid_of(found) != uid_of(account))
-    published = await world.until(CONFIG_MAP, "kube-root-ca.crt", bool)
-    wrong = {"data": {"ca.crt": "wrong", "more": "too"}}
-    await world.client.patch(CONFIG_MAP, "kube-root-ca.crt", world.namespace, wrong)
-    await world.until(CONFIG_MAP, "kube-root-ca.crt", lambda found: found["data"] == published["data"])
-    await world.client.delete(CONFIG_MAP, "kube-root-ca.crt", world.namespace)
-    await world.until(CONFIG_MAP, "kube-root-ca.crt", lambda found: uid_of(found) != uid_of(published))
-
-
-async def test_a_namespace_says_what_holds_it(world: World) -> None:
-    await world.create(CONFIG_MAP, "held", {}, finalizers=["example.com/hold"])
-    await world.client.delete(NAMESPACE, world.namespace)
-
-    async def messages() -> str:
-        return json.dumps((await world.client.get(NAMESPACE, world.namespace))["status"].get("conditions"))
-
-    await eventually(messages, lambda text: "example.com/hold in 1 resource instances" in text)
-    await world.client.patch(CONFIG_MAP, "held", world.namespace, {"metadata": {"finalizers": None}})
-    await world.gone(NAMESPACE, world.namespace)
-
-
-async def test_an_owner_elsewhere_is_no_owner(world: World, alone: ControlPlane) -> None:
+async def test_an_absent_owner_is_remembered_by_its_place(world: World, alone: ControlPlane) -> None:
+    """Its uid alone would not do: the object exists in another namespace."""
     other = alone.create_namespace()
     owner = await world.client.create({"metadata": {"name": "owner", "namespace": other}}, kind=CONFIG_MAP)
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid_of(owner)}
     await world.create(CONFIG_MAP, "strayed", {}, ownerReferences=[reference])
     await world.gone(CONFIG_MAP, "strayed")
-
-    async def events() -> list[Document]:
-        found = (await world.client.list(EVENT, world.namespace)).items
-        return [event for event in found if event["reason"] == "OwnerRefInvalidNamespace"]
-
-    (event,) = await eventually(events)
-    assert event["note"] == (
-        f"ownerRef [v1/ConfigMap, namespace: {world.namespace}, name: owner, uid: {uid_of(owner)}] does not exist in"
-        f' namespace "{world.namespace}"'
-    )
-    # The absent owner is remembered by its place, not by its uid alone.
     mine = {"metadata": {"name": "mine", "namespace": other, "ownerReferences": [reference]}}
     await world.client.create(mine, kind=CONFIG_MAP)
     await world.client.delete(CONFIG_MAP, "owner", other, propagation="Orphan")

@@ -33,7 +33,7 @@ EVICTED = -1
 
 @pytest.fixture
 async def real(with_real_ones: ControlPlane, namespace: str) -> AsyncIterator[World]:
-    async with living(with_real_ones, "default", (), everywhere=True, cpu="64") as world:
+    async with living(with_real_ones, "default", (), cpu="64") as world:
         yield World(world.client, namespace, world.kubelet)
 
 

@@ -54,7 +54,7 @@ async def worlds(
     async with AsyncExitStack() as stack:
         found = []
         for control_plane, workloads in ((with_real_ones, ()), (with_ours, tuple(CONTROLLERS))):
-            world = living(control_plane, "default", workloads, everywhere=True, cpu=getattr(request, "param", "8"))
+            world = living(control_plane, "default", workloads, cpu=getattr(request, "param", "8"))
             found.append(await stack.enter_async_context(world))
         await stack.enter_async_context(jobset_webhooks(with_ours))
         yield found[0], found[1]
