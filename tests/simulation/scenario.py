@@ -2,6 +2,7 @@
 """The manager of TrainJobs in a simulated world: runtimes, jobs, and what users do to them."""
 
 import asyncio
+import json
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -298,7 +299,6 @@ def _runtime(step: Step) -> tuple[Resource, str, str]:
 # ---------------------------------------------------------------------- what users do
 
 _JOB = TrainJob.RESOURCE
-_CONFIG_MAP: Document = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
 async def _create(world: World, step: Step) -> None:
@@ -309,62 +309,50 @@ async def _patch(world: World, step: Step, patch: Mapping[str, Any]) -> None:
     await world.admin.patch(_JOB, _name(step), _space(step), patch)
 
 
-async def _suspend(world: World, step: Step) -> None:
-    await _patch(world, step, {"spec": {"suspend": True}})
+def _deletes(kind: Resource, suffix: str = "", **options: Any) -> Action:
+    """Deletes an object that has the name of a job and this suffix."""
+
+    async def act(world: World, step: Step) -> None:
+        await world.admin.delete(kind, f"{_name(step)}{suffix}", _space(step), **options)
+
+    return act
 
 
-async def _resume(world: World, step: Step) -> None:
-    await _patch(world, step, {"spec": {"suspend": False}})
+def _patches(kind: Resource, patch: Document, suffix: str = "") -> Action:
+    """Changes such an object. The text AT stands for the time of the step."""
+
+    async def act(world: World, step: Step) -> None:
+        text = json.dumps(patch).replace('"AT"', json.dumps(str(step.at)))
+        await world.admin.patch(kind, f"{_name(step)}{suffix}", _space(step), json.loads(text))
+
+    return act
 
 
-async def _label(world: World, step: Step) -> None:
-    await _patch(world, step, {"metadata": {"labels": {"l": str(step.at)}}})
+def _owned_by_job(collection: str, kind: Any, patch: Document | None = None) -> Action:
+    """Changes an object that a job owns, or deletes it."""
+
+    async def act(world: World, step: Step) -> str:
+        if (name := _owned(world, collection, step)) is None:
+            return "none"
+        if patch is None:
+            await world.admin.delete(kind, name, _space(step))
+            return f"deleted {name}"
+        await world.admin.patch(kind, name, _space(step), patch)
+        return f"edited {name}"
+
+    return act
 
 
-async def _annotate(world: World, step: Step) -> None:
-    await _patch(world, step, {"metadata": {"annotations": {"a": str(step.at)}}})
-
-
-async def _delete(world: World, step: Step) -> None:
-    await world.admin.delete(_JOB, _name(step), _space(step), propagation="Background")
-
-
-async def _delete_foreground(world: World, step: Step) -> None:
-    await world.admin.delete(_JOB, _name(step), _space(step), propagation="Foreground")
-
-
-async def _delete_orphan(world: World, step: Step) -> None:
-    await world.admin.delete(_JOB, _name(step), _space(step), propagation="Orphan")
+_SUSPENDED, _RESUMED = {"spec": {"suspend": True}}, {"spec": {"suspend": False}}
+_MARKED: Document = {"metadata": {"labels": {"l": "AT"}}}
+_delete = _deletes(_JOB, propagation="Background")
+_suspend, _resume = _patches(_JOB, _SUSPENDED), _patches(_JOB, _RESUMED)
+_delete_snapshot = _deletes(ConfigMap.RESOURCE, "-runtime-snapshot")
 
 
 async def _recreate(world: World, step: Step) -> None:
     await _delete(world, step)
     await _create(world, step)
-
-
-async def _delete_podgroup(world: World, step: Step) -> None:
-    await world.admin.delete(PodGroup.RESOURCE, _name(step), _space(step))
-
-
-async def _edit_podgroup(world: World, step: Step) -> None:
-    await world.admin.patch(PodGroup.RESOURCE, _name(step), _space(step), {"spec": {"minMember": 7}})
-
-
-async def _foreign_podgroup(world: World, step: Step) -> None:
-    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 1}}
-    await _make_foreign(world, step, group, _name(step), PodGroup.RESOURCE)
-
-
-async def _delete_jobset(world: World, step: Step) -> None:
-    await world.admin.delete(JobSet.RESOURCE, _name(step), _space(step), propagation="Background")
-
-
-async def _edit_jobset(world: World, step: Step) -> None:
-    await world.admin.patch(JobSet.RESOURCE, _name(step), _space(step), {"metadata": {"labels": {"l": str(step.at)}}})
-
-
-async def _delete_snapshot(world: World, step: Step) -> None:
-    await world.admin.delete(ConfigMap.RESOURCE, f"{_name(step)}-runtime-snapshot", _space(step))
 
 
 async def _delete_pod(world: World, step: Step) -> str:
@@ -423,21 +411,6 @@ async def _take_runtime(world: World, step: Step) -> None:
         await _resume(world, step)
 
 
-async def _delete_secret(world: World, step: Step) -> str:
-    return await _delete_owned(world, "secrets", Secret.RESOURCE, step)
-
-
-async def _delete_hostfile(world: World, step: Step) -> str:
-    return await _delete_owned(world, "configmaps", ConfigMap.RESOURCE, step)
-
-
-async def _delete_owned(world: World, collection: str, kind: Any, step: Step) -> str:
-    if (name := _owned(world, collection, step)) is None:
-        return "none"
-    await world.admin.delete(kind, name, _space(step))
-    return f"deleted {name}"
-
-
 def _owned(world: World, collection: str, step: Step) -> str | None:
     """An object of the job, but neither its snapshot nor its record."""
     for one in world.stored(collection):
@@ -447,20 +420,6 @@ def _owned(world: World, collection: str, step: Step) -> str | None:
             name: str = metadata["name"]
             return name
     return None
-
-
-async def _edit_secret(world: World, step: Step) -> str:
-    if (name := _owned(world, "secrets", step)) is None:
-        return "none"
-    await world.admin.patch(Secret.RESOURCE, name, _space(step), {"data": {"more": "eA=="}})
-    return f"edited {name}"
-
-
-async def _edit_hostfile(world: World, step: Step) -> str:
-    if (name := _owned(world, "configmaps", step)) is None:
-        return "none"
-    await world.admin.patch(ConfigMap.RESOURCE, name, _space(step), {"data": {"hostfile": "elsewhere"}})
-    return f"edited {name}"
 
 
 async def _edit_snapshot(world: World, step: Step) -> None:
@@ -474,56 +433,24 @@ async def _edit_snapshot(world: World, step: Step) -> None:
     await world.admin.patch(ConfigMap.RESOURCE, name, _space(step), patch)
 
 
-async def _delete_record(world: World, step: Step) -> None:
-    await world.admin.delete(ConfigMap.RESOURCE, f"{_name(step)}-failures", _space(step))
-
-
-async def _edit_record(world: World, step: Step) -> None:
-    name, space = f"{_name(step)}-failures", _space(step)
-    await world.admin.patch(ConfigMap.RESOURCE, name, space, {"data": {"more": str(step.at)}})
-
-
-async def _suspend_jobset(world: World, step: Step) -> None:
-    await world.admin.patch(JobSet.RESOURCE, _name(step), _space(step), {"spec": {"suspend": True}})
-
-
-async def _resume_jobset(world: World, step: Step) -> None:
-    await world.admin.patch(JobSet.RESOURCE, _name(step), _space(step), {"spec": {"suspend": False}})
-
-
-async def _foreign_jobset(world: World, step: Step) -> None:
-    pod = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}
-    jobset = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
-    spec = {"replicatedJobs": [{"name": "other", "template": {"spec": pod}}]}
-    await _make_foreign(world, step, {**jobset, "spec": spec}, _name(step), JobSet.RESOURCE)
-
-
-async def _foreign_snapshot(world: World, step: Step) -> None:
-    await _make_foreign(world, step, _CONFIG_MAP, f"{_name(step)}-runtime-snapshot", ConfigMap.RESOURCE)
-
-
-async def _foreign_hostfile(world: World, step: Step) -> None:
-    await _make_foreign(world, step, _CONFIG_MAP, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
-
-
-async def _foreign_secret(world: World, step: Step) -> None:
-    secret = {"apiVersion": "v1", "kind": "Secret"}
-    await _make_foreign(world, step, secret, f"{_name(step)}-mpi-ssh-auth", Secret.RESOURCE)
-
-
-async def _make_foreign(world: World, step: Step, document: Document, name: str, kind: Resource) -> None:
+def _makes_foreign(kind: Resource, suffix: str = "", **fields: Any) -> Action:
     """An object of somebody else under a name of ours; half of them are deleted again."""
-    space = _space(step)
-    await world.admin.create({**document, "metadata": {"name": name, "namespace": space}}, kind=kind)
-    if step.more > 20:
-        made = await world.admin.get(kind, name, space)
 
-        async def delete() -> None:
-            await asyncio.sleep((step.more - 20) * 3)
-            with suppress(ApiError):
-                await world.admin.delete(kind, name, space, uid=uid_of(made), propagation="Background")
+    async def act(world: World, step: Step) -> None:
+        name, space = f"{_name(step)}{suffix}", _space(step)
+        head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "namespace": space}}
+        await world.admin.create({**head, **fields}, kind=kind)
+        if step.more > 20:
+            made = await world.admin.get(kind, name, space)
 
-        world.start(f"deletes {name}", delete())
+            async def delete() -> None:
+                await asyncio.sleep((step.more - 20) * 3)
+                with suppress(ApiError):
+                    await world.admin.delete(kind, name, space, uid=uid_of(made), propagation="Background")
+
+            world.start(f"deletes {name}", delete())
+
+    return act
 
 
 async def _foreign_finalizer(world: World, step: Step) -> None:
@@ -631,35 +558,43 @@ async def _patch_as_a_queue(world: World, step: Step) -> None:
     await _patch(world, step, {"spec": {"runtimePatches": [patch], "suspend": False}})
 
 
+_FOREIGN_JOBS = [
+    {
+        "name": "other",
+        "template": {
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}
+        },
+    }
+]
 _ACTIONS: Mapping[str, Action] = {
     "create": _create,
     "suspend": _suspend,
     "resume": _resume,
     "delete": _delete,
-    "delete-foreground": _delete_foreground,
-    "delete-orphan": _delete_orphan,
+    "delete-foreground": _deletes(_JOB, propagation="Foreground"),
+    "delete-orphan": _deletes(_JOB, propagation="Orphan"),
     "recreate": _recreate,
-    "label-job": _label,
-    "annotate-job": _annotate,
-    "delete-podgroup": _delete_podgroup,
-    "edit-podgroup": _edit_podgroup,
-    "foreign-podgroup": _foreign_podgroup,
-    "delete-jobset": _delete_jobset,
-    "edit-jobset": _edit_jobset,
-    "suspend-jobset": _suspend_jobset,
-    "resume-jobset": _resume_jobset,
-    "foreign-jobset": _foreign_jobset,
+    "label-job": _patches(_JOB, _MARKED),
+    "annotate-job": _patches(_JOB, {"metadata": {"annotations": {"a": "AT"}}}),
+    "delete-podgroup": _deletes(PodGroup.RESOURCE),
+    "edit-podgroup": _patches(PodGroup.RESOURCE, {"spec": {"minMember": 7}}),
+    "foreign-podgroup": _makes_foreign(PodGroup.RESOURCE, spec={"minMember": 1}),
+    "delete-jobset": _deletes(JobSet.RESOURCE, propagation="Background"),
+    "edit-jobset": _patches(JobSet.RESOURCE, _MARKED),
+    "suspend-jobset": _patches(JobSet.RESOURCE, _SUSPENDED),
+    "resume-jobset": _patches(JobSet.RESOURCE, _RESUMED),
+    "foreign-jobset": _makes_foreign(JobSet.RESOURCE, spec={"replicatedJobs": _FOREIGN_JOBS}),
     "delete-snapshot": _delete_snapshot,
     "edit-snapshot": _edit_snapshot,
-    "foreign-snapshot": _foreign_snapshot,
-    "delete-secret": _delete_secret,
-    "edit-secret": _edit_secret,
-    "foreign-secret": _foreign_secret,
-    "delete-hostfile": _delete_hostfile,
-    "edit-hostfile": _edit_hostfile,
-    "foreign-hostfile": _foreign_hostfile,
-    "delete-record": _delete_record,
-    "edit-record": _edit_record,
+    "foreign-snapshot": _makes_foreign(ConfigMap.RESOURCE, "-runtime-snapshot"),
+    "delete-secret": _owned_by_job("secrets", Secret.RESOURCE),
+    "edit-secret": _owned_by_job("secrets", Secret.RESOURCE, {"data": {"more": "eA=="}}),
+    "foreign-secret": _makes_foreign(Secret.RESOURCE, "-mpi-ssh-auth"),
+    "delete-hostfile": _owned_by_job("configmaps", ConfigMap.RESOURCE),
+    "edit-hostfile": _owned_by_job("configmaps", ConfigMap.RESOURCE, {"data": {"hostfile": "elsewhere"}}),
+    "foreign-hostfile": _makes_foreign(ConfigMap.RESOURCE, "-mpi-hostfile"),
+    "delete-record": _deletes(ConfigMap.RESOURCE, "-failures"),
+    "edit-record": _patches(ConfigMap.RESOURCE, {"data": {"more": "AT"}}, "-failures"),
     "delete-pod": _delete_pod,
     "edit-runtime": _edit_runtime,
     "delete-runtime": _delete_runtime,
