@@ -25,21 +25,14 @@ def test_numbers(text: str, signed: bool, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "signed", "problem"),
+    ("text", "signed"),
     [
-        ("1_0", True, "invalid syntax"),
-        (" 1", True, "invalid syntax"),
-        ("1.0", True, "invalid syntax"),
-        ("\u0661", True, "invalid syntax"),
-        ("+5", False, "invalid syntax"),
-        ("-5", False, "invalid syntax"),
-        (str(2**63), True, "value out of range"),
-        (str(2**64), False, "value out of range"),
-        ("9" * 5000, True, "value out of range"),
+        *((text, True) for text in ("1_0", " 1", "1.0", "\u0661", str(2**63), "9" * 5000)),
+        *((text, False) for text in ("+5", "-5", str(2**64))),
     ],
 )
-def test_what_is_no_number(text: str, signed: bool, problem: str) -> None:
-    with pytest.raises(ValueError, match=rf"strconv\.Parse(Ui|I)nt: parsing .*: {problem}$"):
+def test_what_is_no_number(text: str, signed: bool) -> None:
+    with pytest.raises(ValueError, match="is not a whole number of 64 bits"):
         go_integer(text, signed=signed)
 
 

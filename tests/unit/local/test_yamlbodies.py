@@ -46,7 +46,7 @@ def test_a_small_text_that_stands_for_an_enormous_document_is_refused() -> None:
         ("a: b: c", "line 1: mapping values are not allowed in this context"),
         ("a: &a [[*b, {c: *a}]]", "line 1: found undefined alias"),
         ("a: &a [[{c: *a}]]", "line 1: an anchor contains itself"),
-        ("{a: b}: c", "line 1: a key must be a scalar"),
+        ("{a: b}: c", "line 1: a key must be text"),
     ],
 )
 def test_messages(text: str, message: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from trainwright.api.objects import Document, dig, labels_of, name_of, spec_of
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
-from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import RequestInfo
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.types.errors import DocumentError, invalid
 

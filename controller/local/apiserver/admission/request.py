@@ -9,8 +9,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
-from trainwright.controller.local.apiserver.request.info import WriteQuery, user_info
+from trainwright.controller.local.apiserver.request.info import Operation, RequestInfo, WriteQuery, user_info
 
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 

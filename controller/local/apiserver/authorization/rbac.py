@@ -24,8 +24,7 @@ from trainwright.controller.local.apiserver.authorization.authorizer import (
     UserRules,
 )
 from trainwright.controller.local.apiserver.errors import StatusError, forbidden, not_found
-from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, User
+from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, RequestInfo, User
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.values import quoted
 

@@ -24,8 +24,8 @@ from trainwright.api.objects import Document
 from trainwright.api.surroundings import new_uid
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.authorization.authorizer import AccessDecision
-from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
+    RequestInfo,
     Route,
     ServerRequest,
     ServerResponse,

@@ -23,11 +23,11 @@ from trainwright.controller.local.apiserver.authorization.authorizer import (
 from trainwright.controller.local.apiserver.http.priority import PriorityAndFairness
 from trainwright.controller.local.apiserver.http.requestlog import Exchange, RequestLog
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
-from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
     ACCOUNT_PREFIX,
     ANONYMOUS,
     AUTHENTICATED,
+    RequestInfo,
     Route,
     ServerRequest,
     ServerResponse,

@@ -11,8 +11,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver import authorization, errors
 from trainwright.controller.local.apiserver.identity.tokens import ADMINISTRATOR
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
-from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import ServerRequest, WriteQuery
+from trainwright.controller.local.apiserver.request.info import RequestInfo, ServerRequest, WriteQuery
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

@@ -16,8 +16,14 @@ from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.identity.tokens import AccountTokens, InvalidTokenError, TokenAuthenticator
 from trainwright.controller.local.apiserver.kinds.metadata import metadata_of, set_namespace
 from trainwright.controller.local.apiserver.request import bodies
-from trainwright.controller.local.apiserver.request.call import RequestInfo, negotiate
-from trainwright.controller.local.apiserver.request.info import ServerResponse, User, user_info, write_options
+from trainwright.controller.local.apiserver.request.info import (
+    RequestInfo,
+    ServerResponse,
+    User,
+    negotiate,
+    user_info,
+    write_options,
+)
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.verbs.reads import shown
 from trainwright.controller.local.apiserver.verbs.writes import track

@@ -146,7 +146,14 @@ class Resource:
     def body_model(self, subresource: str) -> str:
         """The published model of what an endpoint takes; empty for objects of a custom kind."""
         sub = self.subresources.get(subresource)
-        return model_of_body(sub) if sub is not None and sub.group else self.model
+        if sub is None or sub.kind == self.kind:
+            return self.model
+        return models_by_kind().get((self.api_version_of(sub), sub.kind), "")
+
+    def api_version_of(self, sub: Subresource) -> str:
+        """The apiVersion of the kind of a subresource, which may be in another group."""
+        version = f"{sub.group}/{sub.version}" if sub.group else sub.version
+        return version if sub.version else self.api_version
 
 
 def model_of_body(sub: Subresource) -> str:

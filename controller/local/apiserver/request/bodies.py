@@ -3,7 +3,7 @@
 
 import json
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
@@ -12,7 +12,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request import protobuf
-from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import RequestInfo
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.types.model import models_by_kind
 from trainwright.controller.local.values import json_text, read_json
@@ -49,18 +49,14 @@ def parse_yaml(text: str) -> tuple[Any, list[str]]:
 
 
 class _Reading:
-    """Reads the nodes of one document."""
+    """Reads the nodes of one document, which aliases may stand for more than once."""
 
     def __init__(self) -> None:
         self.duplicates: list[str] = []
         self._decoded = 0
         self._around: set[int] = set()
 
-    def value(self, node: yaml.Node) -> Any:
-        """The value of a node, which an alias may stand for."""
-        return self._read(node, None)
-
-    def _read(self, node: yaml.Node, into: dict[str, Any] | None) -> Any:
+    def value(self, node: yaml.Node, into: Document | None = None) -> Any:
         """The value of a node; a mapping's keys are added to `into` if that is given."""
         identity = id(node)
         if identity in self._around:
@@ -68,38 +64,32 @@ class _Reading:
         self._decoded += 1
         if self._decoded > _MOST_VALUES:
             raise YAMLBodyError("document contains excessive aliasing")
+        if isinstance(node, yaml.ScalarNode):
+            return scalar(node)
         self._around.add(identity)
-        try:
-            if isinstance(node, yaml.ScalarNode):
-                return scalar(node)
-            if isinstance(node, yaml.SequenceNode):
-                return [self.value(item) for item in node.value]
-            return self._mapping(node, {} if into is None else into)
-        finally:
-            self._around.discard(identity)
-
-    def _mapping(self, node: yaml.Node, made: dict[str, Any]) -> dict[str, Any]:
-        for key_node, value_node in node.value:
-            if key_node.tag == _MERGE:
-                self._merge(value_node, made)
-                continue
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise YAMLBodyError(f"line {key_node.start_mark.line + 1}: a key must be a scalar")
-            name = key(key_node)
-            value = self.value(value_node)
-            if name in made:
-                shown = json_text(scalar(key_node))
-                self.duplicates.append(f"line {value_node.start_mark.line + 1}: key {shown} already set in map")
-            made[name] = value
+        if isinstance(node, yaml.SequenceNode):
+            made: Any = [self.value(item) for item in node.value]
+        else:
+            made = {} if into is None else into
+            for key_node, value_node in node.value:
+                self._add(key_node, value_node, made)
+        self._around.discard(identity)
         return made
 
-    def _merge(self, node: yaml.Node, made: dict[str, Any]) -> None:
-        """Set the keys of other mappings here, over those that are there; of several, the first one wins."""
-        sources = list(reversed(node.value)) if isinstance(node, yaml.SequenceNode) else [node]
-        for source in sources:
-            if not isinstance(source, yaml.MappingNode):
-                raise YAMLBodyError("map merge requires map or sequence of maps as the value")
-            self._read(source, made)
+    def _add(self, key_node: yaml.Node, value_node: yaml.Node, made: Document) -> None:
+        if key_node.tag == _MERGE:
+            # The keys of other mappings are set over those that are there; of several, the first one wins.
+            sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+            for source in reversed(sources):
+                if not isinstance(source, yaml.MappingNode):
+                    raise YAMLBodyError("map merge requires map or sequence of maps as the value")
+                self.value(source, made)
+            return
+        name, value = key(key_node), self.value(value_node)
+        if name in made:
+            shown = json_text(scalar(key_node))
+            self.duplicates.append(f"line {value_node.start_mark.line + 1}: key {shown} already set in map")
+        made[name] = value
 
 
 def read_yaml(body: bytes) -> tuple[Any, list[str]]:
@@ -140,17 +130,15 @@ def duplicate_keys(body: bytes) -> list[str]:
 
 
 def _name_duplicates(value: Any, path: str, named: dict[str, None]) -> None:
-    if isinstance(value, _Pairs):
-        seen: set[str] = set()
-        for name, inner in value:
-            where = f"{path}.{name}" if path else name
-            if name in seen:
-                named[where] = None
-            seen.add(name)
-            _name_duplicates(inner, where, named)
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            _name_duplicates(inner, f"{path}[{index}]", named)
+    seen: set[str] = set()
+    for name, inner in value if isinstance(value, _Pairs) else ():
+        where = f"{path}.{name}" if path else name
+        if name in seen:
+            named[where] = None
+        seen.add(name)
+        _name_duplicates(inner, where, named)
+    for index, inner in enumerate(value if type(value) is list else ()):
+        _name_duplicates(inner, f"{path}[{index}]", named)
 
 
 LIMIT = 3 * 2**20
@@ -158,16 +146,11 @@ LIMIT = 3 * 2**20
 JSON, YAML = "application/json", "application/yaml"
 ACCEPTED = (JSON, YAML, protobuf.MEDIA_TYPE)
 """Media types of bodies."""
-NOT_AN_OBJECT = "couldn't get version/kind: the body is not an object"
 
 
-class UnreadableError(ValueError):
-    """A body is neither JSON nor YAML."""
-
-
-def content_type(call_headers: str) -> str:
+def content_type(header: str) -> str:
     """The media type of a header, without parameters."""
-    return call_headers.partition(";")[0].strip().lower()
+    return header.partition(";")[0].strip().lower()
 
 
 def check_size(call: RequestInfo) -> None:
@@ -179,23 +162,33 @@ def check_size(call: RequestInfo) -> None:
 def read_object(call: RequestInfo, validation: str) -> Document:
     """The object in the body, of the kind and version of the URL. Unknown fields are taken out; defaults are not set.
 
-    A subresource may have a kind in another group, such as TokenRequest. The real server decodes a built-in kind into
-    its Go struct: a body may leave kind and version out, and one of another kind fails to convert. A custom resource is
+    A subresource may have a kind of its own, such as TokenRequest. The real server decodes a built-in kind into its Go
+    struct: a body may leave kind and version out, and one of another kind fails to convert. A custom resource is
     decoded as it is: it must say both, and a wrong kind is left to validation.
 
     Raises StatusError.
     """
     strict: list[str] = []
-    body = decoded(call, strict if validation != "Ignore" else None)
-    custom = not call.resource.body_model(call.subresource)
-    document = cast("Document", {} if body is None and not custom else body)
-    problem = wrong_type_meta(document)
-    if problem is not None:
+    built_in = bool(call.resource.body_model(call.subresource))
+    document = decoded(call, strict if validation != "Ignore" else None)
+    if document is None and built_in:
+        document = {}
+    if (problem := wrong_type_meta(document)) is not None:
         raise _unrecognized(call, problem)
-    if custom:
-        _check_custom(call, document)
-    else:
-        _check_built_in(call, document)
+    wanted, version = expected(call)
+    if built_in:
+        kind = document["kind"] = document.get("kind") or wanted
+        said = document["apiVersion"] = document.get("apiVersion") or version
+        problem = None if (kind, said) == (wanted, version) else kind_problem(kind, said, wanted)
+        if problem is not None:
+            raise _cannot_be_handled(call, problem)
+    elif not document.get("kind"):
+        raise _unrecognized(call, "kind is missing")
+    if (said := document.get("apiVersion") or "") != version:
+        what = f"the API version in the data ({said}) does not match the expected API version ({version})"
+        raise errors.bad_request(what)
+    if call.subresource:
+        document["kind"] = wanted
     try:
         strict += call.resource.decode(document, call.subresource)
     except DocumentDecodeError as error:
@@ -205,20 +198,8 @@ def read_object(call: RequestInfo, validation: str) -> Document:
     if validation != "Ignore":
         for text in strict:
             call.warn(text)
-    return document
-
-
-def read_plain(call: RequestInfo, kind: str, version: str) -> Document:
-    """The body of an endpoint that takes a kind of its own. Raises StatusError."""
-    document: Any = decoded(call)
-    problem = wrong_type_meta(document)
-    if problem is not None:
-        raise _unrecognized(call, problem)
-    if (document.get("kind") or kind, document.get("apiVersion") or version) != (kind, version):
-        given = f"{document.get('apiVersion')}, Kind={document.get('kind')}"
-        raise errors.bad_request(f"{given} cannot be handled as a {kind}")
-    plain: Document = document
-    return plain
+    made: Document = document
+    return made
 
 
 def decoded(call: RequestInfo, strict: list[str] | None = None, protobuf_as: tuple[str, str] | None = None) -> Any:
@@ -232,30 +213,18 @@ def decoded(call: RequestInfo, strict: list[str] | None = None, protobuf_as: tup
 
     Raises StatusError.
     """
-    media = content_type(call.request.headers.get("content-type", "")) or JSON
+    media, body = content_type(call.request.headers.get("content-type", "")) or JSON, call.request.body
     if media == protobuf.MEDIA_TYPE and (protobuf_as is not None or not call.resource.custom):
         try:
-            return protobuf.decode(call.request.body, protobuf_as)
+            return protobuf.decode(body, protobuf_as)
         except protobuf.ProtobufError as error:
             raise errors.bad_request(str(error)) from error
     if media not in (JSON, YAML):
         raise errors.unsupported_media_type(ACCEPTED)
     try:
-        return parse(call.request.body, yaml_allowed=media == YAML, strict=strict)
-    except UnreadableError as error:
-        raise _unrecognized(call, str(error)) from error
-
-
-def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None = None) -> Any:
-    """Decode JSON, or YAML where that is allowed; `strict` gets warnings about duplicate keys.
-
-    Raises:
-        UnreadableError: it is neither.
-    """
-    try:
-        document, duplicates = read_yaml(body) if yaml_allowed else (read_json(body), None)
+        document, duplicates = read_yaml(body) if media == YAML else (read_json(body), None)
     except ValueError as error:
-        raise UnreadableError(f"{'yaml' if yaml_allowed else 'json'}: {error}") from error
+        raise _unrecognized(call, f"{media.rpartition('/')[2]}: {error}") from error
     if strict is not None:
         strict += duplicate_keys(body) if duplicates is None else duplicates
     return document
@@ -264,7 +233,7 @@ def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None =
 def wrong_type_meta(document: Any) -> str | None:
     """Why neither kind nor version of a body can be read; None if they can."""
     if not isinstance(document, dict):
-        return NOT_AN_OBJECT
+        return "couldn't get version/kind: the body is not an object"
     for name in ("apiVersion", "kind"):
         if document.get(name) is not None and not isinstance(document[name], str):
             return f"couldn't get version/kind: {name} is not a string"
@@ -276,9 +245,7 @@ def expected(call: RequestInfo) -> tuple[str, str]:
     sub = call.resource.subresources.get(call.subresource)
     if sub is None:
         return call.kind, call.resource.api_version
-    if not sub.version:
-        return sub.kind, call.resource.api_version
-    return sub.kind, f"{sub.group}/{sub.version}" if sub.group else sub.version
+    return sub.kind, call.resource.api_version_of(sub)
 
 
 def kind_problem(kind: str, api_version: str, wanted: str) -> str | None:
@@ -288,41 +255,14 @@ def kind_problem(kind: str, api_version: str, wanted: str) -> str | None:
     return None if kind == wanted else f"{kind} cannot be converted to {wanted}"
 
 
-def _check_built_in(call: RequestInfo, document: Document) -> None:
-    wanted, wanted_version = expected(call)
-    kind = document["kind"] = document.get("kind") or wanted
-    version = document["apiVersion"] = document.get("apiVersion") or wanted_version
-    problem = None if (kind, version) == (wanted, wanted_version) else kind_problem(kind, version, wanted)
-    if problem is not None:
-        raise _cannot_be_handled(call, problem)
-    _check_version(version, wanted_version)
-
-
-def _check_custom(call: RequestInfo, document: Document) -> None:
-    wanted, wanted_version = expected(call)
-    if not document.get("kind"):
-        raise _unrecognized(call, "kind is missing")
-    _check_version(document.get("apiVersion") or "", wanted_version)
-    if call.subresource:
-        document["kind"] = wanted
-
-
-def _check_version(given: str, wanted: str) -> None:
-    if given != wanted:
-        raise errors.bad_request(
-            f"the API version in the data ({given}) does not match the expected API version ({wanted})"
-        )
-
-
 def _unrecognized(call: RequestInfo, why: str) -> errors.StatusError:
     """The answer for a body of which not even the kind can be told."""
     return errors.bad_request(f"the object provided is unrecognized (must be of type {expected(call)[0]}): {why}")
 
 
 def _cannot_be_handled(call: RequestInfo, why: str) -> errors.StatusError:
-    kind, api_version = expected(call)
-    version = api_version.rpartition("/")[2]
-    return errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
+    kind, version = expected(call)
+    return errors.bad_request(f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind}: {why}')
 
 
 def go_type(served: Resource, *, of_list: bool = False) -> str:

@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and answers, free of any HTTP library: query, path, user, and what is answered.
+"""Requests and answers, free of any HTTP library: query, path, user, what is asked for, and what is answered.
 
-Paths: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-uris
+Begin with `RequestInfo`, which every verb is given. Paths: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-uris
 """
 
 import re
+import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.schema.metadata import manager_errors
+from trainwright.controller.local.apiserver.store import ObjectName
+from trainwright.controller.local.apiserver.views import negotiation
+from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.types.errors import DocumentError, forbidden, not_supported, required
 
 JSON = "application/json"
 encode = msgspec.json.Encoder().encode
 
-_SIGNED = re.compile("[-+]?[0-9]+")
-_LONGEST = 100
-"""Characters of a number."""
+_MANAGER_BYTES = 128
 Query = Sequence[tuple[str, str]]
 
 
@@ -77,7 +81,7 @@ class ServerRequest:
 
 
 def whole_number(text: str) -> int:
-    """The number that a query parameter says. Raises StatusError with the words of Go's parser."""
+    """The number that a query parameter says. Raises StatusError."""
     try:
         return go_integer(text, signed=True)
     except ValueError as error:
@@ -85,15 +89,13 @@ def whole_number(text: str) -> int:
 
 
 def go_integer(text: str, *, signed: bool) -> int:
-    """A number of 64 bits. Raises ValueError with the words of Go's parser."""
-    low, high = (-(2**63), 2**63) if signed else (0, 2**64)
-    problem = "invalid syntax"
-    if _SIGNED.fullmatch(text) and (signed or text.isdigit()):
-        # Python refuses to convert thousands of digits.
-        if len(text) <= _LONGEST and low <= int(text) < high:
+    """A number of 64 bits. Raises ValueError."""
+    # Python converts more than Go does, and refuses to convert thousands of digits.
+    if re.fullmatch("[-+]?[0-9]{1,100}" if signed else "[0-9]{1,100}", text):
+        low, high = (-(2**63), 2**63) if signed else (0, 2**64)
+        if low <= int(text) < high:
             return int(text)
-        problem = "value out of range"
-    raise ValueError(f'strconv.Parse{"Int" if signed else "Uint"}: parsing "{text}": {problem}')
+    raise ValueError(f"{text!r} is not a whole number of 64 bits")
 
 
 class ServerWebSocket(Protocol):
@@ -291,3 +293,82 @@ def user_info(user: User) -> Document:
     if user.extra:
         made["extra"] = {key: list(values) for key, values in user.extra.items()}
     return made
+
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestInfo:
+    """A request for one object or one collection of a served resource."""
+
+    request: ServerRequest
+    user: User
+    resource: Resource
+    namespace: str
+    """Empty for kinds without namespace, and for collections over all namespaces."""
+    name: str
+    """Empty for collections."""
+    subresource: str
+    now: datetime
+    watches: bool = False
+    """Whether the path is of the old form that asks for a watch: `/api/v1/watch/...`."""
+    warnings: list[str] = field(default_factory=list)
+    """What the client is told beside the answer."""
+
+    @property
+    def group(self) -> str:
+        """API group of the resource."""
+        return self.resource.group
+
+    @property
+    def plural(self) -> str:
+        """The resource as the URL names it."""
+        return self.resource.plural
+
+    @property
+    def kind(self) -> str:
+        """Kind of its objects."""
+        return self.resource.kind
+
+    @property
+    def key(self) -> ObjectName:
+        """Where the object is stored."""
+        return ObjectName(self.namespace, self.name)
+
+    def require(self, *methods: str) -> None:
+        """Raises StatusError for a request with another method."""
+        if self.request.method not in methods:
+            raise errors.method_not_allowed()
+
+    def of_object(self, name: ObjectName) -> "RequestInfo":
+        """This request for one object of the collection, at its main endpoint."""
+        return replace(self, namespace=name.namespace, name=name.name, subresource="")
+
+    def not_found(self) -> errors.StatusError:
+        """The error where the object is not there."""
+        return errors.not_found(self.group, self.plural, self.name)
+
+    def conflict(self, why: str = errors.LOCK_MESSAGE) -> errors.StatusError:
+        """The error where the object is not the expected one."""
+        return errors.conflict(self.group, self.plural, self.name, why)
+
+    def manager(self, options: WriteQuery) -> str:
+        """Who writes: the field manager of the query, else the first part of the User-Agent."""
+        if options.manager:
+            return options.manager
+        agent = "".join(filter(str.isprintable, self.request.headers.get("user-agent", "").partition("/")[0]))
+        return agent.encode()[:_MANAGER_BYTES].decode(errors="ignore")
+
+    def warn(self, text: str) -> None:
+        """Tell the client something, once. What cannot be in a header is left out, as the real server does."""
+        if text not in self.warnings and not any(unicodedata.category(character) == "Cc" for character in text):
+            self.warnings.append(text)
+
+
+def negotiate(call: RequestInfo) -> MediaTypeOptions:
+    """What the header `Accept` asks for first, of what is offered. Raises StatusError where that is nothing."""
+    accept = call.request.headers.get("accept", "")
+    if accept.strip() and not call.resource.custom and not negotiation.any_offered(accept):
+        raise errors.not_acceptable(negotiation.OFFERED)
+    return negotiation.negotiate(accept, negotiation.RESOURCE_FORMS)

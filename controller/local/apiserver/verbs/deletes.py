@@ -17,8 +17,8 @@ from trainwright.controller.local.apiserver.admission.conversion import Conversi
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
 from trainwright.controller.local.apiserver.request import bodies
-from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
+    RequestInfo,
     WriteQuery,
     dry_run_errors,
     whole_number,

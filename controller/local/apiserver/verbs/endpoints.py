@@ -20,8 +20,15 @@ from trainwright.controller.local.apiserver.merge.patch import (
 )
 from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
 from trainwright.controller.local.apiserver.request import bodies
-from trainwright.controller.local.apiserver.request.call import RequestInfo, list_options, negotiate, selection_of
-from trainwright.controller.local.apiserver.request.info import VERBS, ServerResponse, WriteQuery, write_options
+from trainwright.controller.local.apiserver.request.info import (
+    VERBS,
+    RequestInfo,
+    ServerResponse,
+    WriteQuery,
+    negotiate,
+    write_options,
+)
+from trainwright.controller.local.apiserver.request.lists import list_options, selection_of
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.verbs import deletes, reads
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes

@@ -16,9 +16,9 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.request import bodies
-from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
     NO_OPTIONS,
+    RequestInfo,
     ServerResponse,
     ServerWebSocket,
     Upgrade,
@@ -68,7 +68,7 @@ class Bindings:
         """Bind a pod. Raises StatusError."""
         call.require("POST")
         options = write_options(call.request, "CreateOptions")
-        body = {"kind": "Binding", "apiVersion": "v1", **bodies.read_plain(call, "Binding", "v1")}
+        body = bodies.read_object(call, options.validation)
         request = await _posted(call, self._admission, options, body)
         binding = request.new or body
         target, meta = binding.get("target") or {}, metadata.metadata_of(binding)

@@ -13,16 +13,14 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request import bodies
-from trainwright.controller.local.apiserver.request.call import (
+from trainwright.controller.local.apiserver.request.info import RequestInfo, ServerResponse, encode, negotiate
+from trainwright.controller.local.apiserver.request.lists import (
     Continuation,
     ListOptions,
     ObjectSelection,
-    RequestInfo,
-    negotiate,
     parsed_version,
     selection_of,
 )
-from trainwright.controller.local.apiserver.request.info import ServerResponse, encode
 from trainwright.controller.local.apiserver.store import Expired, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.verbs.scale import is_scale, shown_at_endpoint
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions

@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.kinds.registry import ScalePaths
 from trainwright.controller.local.apiserver.merge import fieldset
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.merge.managedfields import Managed, Ownership, read_entries, write_entries
-from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import RequestInfo
 from trainwright.controller.local.apiserver.views.reading import selector_text
 from trainwright.controller.local.types.errors import invalid
 from trainwright.controller.local.types.model import builtin, models_by_kind

@@ -12,15 +12,13 @@ from trainwright.api.objects import Document
 from trainwright.api.surroundings import fraction
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.request.call import (
+from trainwright.controller.local.apiserver.request.info import RequestInfo, ServerResponse, encode, negotiate
+from trainwright.controller.local.apiserver.request.lists import (
     ListOptions,
     ObjectSelection,
-    RequestInfo,
-    negotiate,
     parsed_version,
     selection_of,
 )
-from trainwright.controller.local.apiserver.request.info import ServerResponse, encode
 from trainwright.controller.local.apiserver.store import (
     Expired,
     ObjectStore,

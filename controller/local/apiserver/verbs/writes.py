@@ -15,8 +15,7 @@ from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.merge.errors import EntryError, InternalError
 from trainwright.controller.local.apiserver.merge.fieldmanager import check_entries, without_managed_fields
 from trainwright.controller.local.apiserver.merge.managedfields import without_new_times
-from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import WriteQuery, go_integer
+from trainwright.controller.local.apiserver.request.info import RequestInfo, WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, manager_of, scaled

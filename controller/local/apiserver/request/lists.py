@@ -1,113 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of the API: the request with what it is about, its list options, its selectors, and the form of its answer.
+"""What a list or a watch asks for: its options, its place in the pages, its selectors.
 
 https://kubernetes.io/docs/reference/using-api/api-concepts/ has the words.
 """
 
 import base64
 import json
-import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Literal
+from dataclasses import dataclass
 
 import msgspec
 
 from trainwright.api.selectors import LabelMatcher, SelectorError, parse_label_selector
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.request.info import ServerRequest, User, WriteQuery, go_integer
+from trainwright.controller.local.apiserver.request.info import RequestInfo, go_integer
 from trainwright.controller.local.apiserver.store import ObjectName, StoredObject
-from trainwright.controller.local.apiserver.views import negotiation
-from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.apiserver.views.selection import (
     FieldSelector,
     parse_field_selector,
     selectable_fields,
 )
 from trainwright.controller.local.types.errors import DocumentError, forbidden, not_supported
-
-Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
-_MANAGER_BYTES = 128
-
-
-@dataclass(slots=True, kw_only=True)
-class RequestInfo:
-    """A request for one object or one collection of a served resource."""
-
-    request: ServerRequest
-    user: User
-    resource: Resource
-    namespace: str
-    """Empty for kinds without namespace, and for collections over all namespaces."""
-    name: str
-    """Empty for collections."""
-    subresource: str
-    now: datetime
-    watches: bool = False
-    """Whether the path is of the old form that asks for a watch: `/api/v1/watch/...`."""
-    warnings: list[str] = field(default_factory=list)
-    """What the client is told beside the answer."""
-
-    @property
-    def group(self) -> str:
-        """API group of the resource."""
-        return self.resource.group
-
-    @property
-    def plural(self) -> str:
-        """The resource as the URL names it."""
-        return self.resource.plural
-
-    @property
-    def kind(self) -> str:
-        """Kind of its objects."""
-        return self.resource.kind
-
-    @property
-    def key(self) -> ObjectName:
-        """Where the object is stored."""
-        return ObjectName(self.namespace, self.name)
-
-    def require(self, *methods: str) -> None:
-        """Raises StatusError for a request with another method."""
-        if self.request.method not in methods:
-            raise errors.method_not_allowed()
-
-    def of_object(self, name: ObjectName) -> "RequestInfo":
-        """This request for one object of the collection, at its main endpoint."""
-        return replace(self, namespace=name.namespace, name=name.name, subresource="")
-
-    def not_found(self) -> errors.StatusError:
-        """The error where the object is not there."""
-        return errors.not_found(self.group, self.plural, self.name)
-
-    def conflict(self, why: str = errors.LOCK_MESSAGE) -> errors.StatusError:
-        """The error where the object is not the expected one."""
-        return errors.conflict(self.group, self.plural, self.name, why)
-
-    def manager(self, options: WriteQuery) -> str:
-        """Who writes: the field manager of the query, else the first part of the User-Agent."""
-        if options.manager:
-            return options.manager
-        made, length = "", 0
-        for character in self.request.headers.get("user-agent", "").partition("/")[0]:
-            if not character.isprintable():
-                continue
-            length += len(character.encode())
-            if length > _MANAGER_BYTES:
-                break
-            made += character
-        return made
-
-    def warn(self, text: str) -> None:
-        """Tell the client something, once. What cannot be in a header is left out, as the real server does."""
-        if any(unicodedata.category(character) == "Cc" for character in text):
-            return
-        if text not in self.warnings:
-            self.warnings.append(text)
-
 
 _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
 _ENCODED_VERSION = "meta.k8s.io/v1"
@@ -304,11 +218,3 @@ def selection_of(call: RequestInfo) -> ObjectSelection:
         raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
     namespace = call.namespace or fields.exact(_NAMESPACE) or ""
     return ObjectSelection(served, namespace, name, labels, fields)
-
-
-def negotiate(call: RequestInfo) -> MediaTypeOptions:
-    """What the header `Accept` asks for first, of what is offered. Raises StatusError where that is nothing."""
-    accept = call.request.headers.get("accept", "")
-    if accept.strip() and not call.resource.custom and not negotiation.any_offered(accept):
-        raise errors.not_acceptable(negotiation.OFFERED)
-    return negotiation.negotiate(accept, negotiation.RESOURCE_FORMS)
