@@ -12,6 +12,7 @@ import pytest
 from tests.unit.local.node.modes import MODES
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import uid_of
+from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.process import lowlevel
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
@@ -151,6 +152,14 @@ async def node(config: ClusterConfig, settings: NodeSettings) -> AsyncIterator[L
     """A running node."""
     async with running_node(config, settings) as running:
         yield running
+
+
+@pytest.fixture
+async def trainer(tmp_path: Path) -> AsyncIterator[Client]:
+    """A client of a local cluster with a manager."""
+    one = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
+    async with training_cluster(one, memory=True) as cluster:
+        yield Client(cluster.api.transport())
 
 
 @pytest.fixture

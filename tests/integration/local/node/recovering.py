@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of sample 13 on the local cluster, for tests that end their ranks."""
+"""Jobs on the local cluster, for tests that end their ranks: those of sample 13, and others."""
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.repository import ROOT
 from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim
@@ -16,6 +16,7 @@ from trainwright.controller.runtime.testing.waiting import SECONDS, eventually
 from trainwright.controller.trainer.failures.record import Entry, entries_of
 from trainwright.plugins.testing import replicated_job, runtime_document
 
+Document: TypeAlias = dict[str, Any]
 REMEMBER = """
 import atexit, os, pathlib
 marks = pathlib.Path(os.environ["MARKS"])
@@ -88,6 +89,36 @@ async def begin(
     await client.create(job, kind=TrainJob.RESOURCE)
 
 
+async def train(
+    client: Client,
+    command: Sequence[str],
+    annotations: Mapping[str, str] | None = None,
+    *,
+    ranks: int = 1,
+    pod: Document | None = None,
+) -> Document:
+    """Create the job `j`, each rank of which runs a command, and its runtime.
+
+    `pod` has more of the spec of its pods. Annotations are those below `trainwright.dev/`.
+    """
+    container = {"name": "node", "image": "python", "command": list(command)}
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [container], **(pod or {})}
+    runtime = runtime_document("plain", replicated_job(pod=spec), policy={"numNodes": ranks, "torch": {}})
+    await client.create(runtime, kind=TrainingRuntime.RESOURCE)
+    return await client.create(train_job("plain", annotations or {}), kind=TrainJob.RESOURCE)
+
+
+def train_job(runtime: str, annotations: Mapping[str, str]) -> Document:
+    """The job `j` of a runtime of its namespace."""
+    marks = {f"trainwright.dev/{name}": value for name, value in annotations.items()}
+    return {
+        "apiVersion": TrainJob.RESOURCE.api_version,
+        "kind": "TrainJob",
+        "metadata": {"name": "j", "namespace": "default", "annotations": marks},
+        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": runtime}},
+    }
+
+
 async def pid(marks: Path, attempt: int, rank: int, *, seconds: float = SECONDS) -> int:
     """The process of a rank in an attempt, once it runs."""
     file = marks / f"{attempt}-{rank}"
@@ -97,16 +128,23 @@ async def pid(marks: Path, attempt: int, rank: int, *, seconds: float = SECONDS)
     return int(found)
 
 
-async def end_of(client: Client, name: str, *, seconds: float = SECONDS) -> str:
-    """The condition that the job ends with."""
-
-    async def ended() -> str:
-        found = await client.get(TrainJob, name, "default")
-        known = (found.status.conditions if found.status is not None else None) or ()
-        return next((one.type for one in known if one.type in ("Complete", "Failed") and one.status == "True"), "")
-
-    return await eventually(ended, what=f"the end of {name}", seconds=seconds)
+async def conditions_of(client: Client, name: str = "j") -> dict[str, str | None]:
+    """The conditions of a job that are True, with their reasons."""
+    known = (await client.get(TrainJob, name, "default")).status_or_empty.conditions or ()
+    return {one.type: one.reason for one in known if one.status == "True"}
 
 
-async def record_of(client: Client, name: str) -> dict[int, Entry]:
+async def end_of(client: Client, name: str = "j", *, seconds: float = SECONDS) -> tuple[str, str | None]:
+    """The condition that the job ends with, and its reason."""
+
+    async def ended() -> tuple[str, str | None] | None:
+        found = await conditions_of(client, name)
+        return next(((kind, found[kind]) for kind in ("Complete", "Failed") if kind in found), None)
+
+    found = await eventually(ended, what=f"the end of {name}", seconds=seconds)
+    assert found is not None
+    return found
+
+
+async def record_of(client: Client, name: str = "j") -> dict[int, Entry]:
     return entries_of((await client.get(ConfigMap, f"{name}-failures", "default")).data)

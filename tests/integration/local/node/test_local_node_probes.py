@@ -4,10 +4,7 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.integration.local.node.conftest import POD, Document, Pods, container, python, status
-from tests.unit.local.node.modes import IN_ONE_MODE
+from tests.integration.local.node.conftest import POD, Document, Pods, container, python
 from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.controller.runtime.testing.waiting import contains, equals, eventually
 
@@ -24,10 +21,6 @@ def asks(command: str) -> Document:
     return {"exec": {"command": ["sh", "-c", command]}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 30}
 
 
-def conditions(pod: Document) -> dict[str, str]:
-    return {one["type"]: one["status"] for one in status(pod).get("conditions") or ()}
-
-
 async def flags_of(pods: Pods, name: str) -> tuple[bool, bool]:
     """Whether the container is started, and ready."""
     found = container(await pods.get(name))
@@ -38,24 +31,6 @@ async def notes(pods: Pods, name: str) -> list[str]:
     """Reason and note of the events about a pod."""
     listed = await pods.client.list(Event.RESOURCE, pods.namespace)
     return [f"{one['reason']}: {one['note']}" for one in listed.items if one["regarding"]["name"] == name]
-
-
-async def test_a_container_is_started_and_ready_when_its_probes_say_so(pods: Pods, tmp_path: Path) -> None:
-    probes = {
-        "startupProbe": asks(f"test -e {tmp_path}/up") | {"failureThreshold": 1000},
-        "readinessProbe": asks(f"test -e {tmp_path}/ready"),
-    }
-    await pods.create("probed", containers=main(FOREVER, **probes))
-    pod = await pods.reach("probed", "Running")
-    assert await flags_of(pods, "probed") == (False, False)
-    assert conditions(pod)["Ready"] == "False"
-    for file, flags in (("up", (True, False)), ("ready", (True, True))):
-        (tmp_path / file).touch()
-        await eventually(lambda: flags_of(pods, "probed"), equals(flags), seconds=60)
-    pod = await pods.get("probed")
-    assert conditions(pod)["Ready"] == "True"
-    assert container(pod)["restartCount"] == 0
-    await pods.client.delete(POD, "probed", pods.namespace, grace_period=0)
 
 
 async def test_a_container_whose_probe_fails_is_started_again(pods: Pods, tmp_path: Path) -> None:
@@ -74,21 +49,6 @@ async def test_a_container_whose_probe_fails_is_started_again(pods: Pods, tmp_pa
     )
     assert any(one.startswith("Unhealthy: Liveness probe failed") for one in await notes(pods, "dying"))
     await pods.client.delete(POD, "dying", pods.namespace, grace_period=0)
-
-
-@pytest.mark.parametrize(
-    ("others", "note"),
-    [([], "Stopping container main"), ([FOREVER], "Container main failed liveness probe")],
-    ids=["alone", "beside another"],
-)
-async def test_a_container_whose_probe_fails_stays_down(pods: Pods, others: list[str], note: str) -> None:
-    containers = main(FOREVER, livenessProbe=asks("false") | {"failureThreshold": 1, "initialDelaySeconds": 1})
-    containers += [{**main(code)[0], "name": "other"} for code in others]
-    await pods.create("stays", containers=containers, terminationGracePeriodSeconds=1)
-    await eventually(lambda: notes(pods, "stays"), contains(f"Killing: {note}"), seconds=60)
-    pod = await pods.get("stays")
-    assert container(pod)["restartCount"] == 0
-    await pods.client.delete(POD, "stays", pods.namespace, grace_period=0)
 
 
 async def test_hooks_run_after_the_start_and_before_the_end(pods: Pods, tmp_path: Path) -> None:
@@ -115,12 +75,3 @@ while True:
     assert container(pod)["state"]["terminated"]["exitCode"] == 0
     await pods.client.patch(POD, "hooked", pods.namespace, {"metadata": {"finalizers": None}})
     await pods.gone("hooked")
-
-
-@IN_ONE_MODE
-async def test_a_hook_that_fails_ends_the_container(pods: Pods) -> None:
-    hooks = {"lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", "echo no; exit 1"]}}}}
-    await pods.create("unhooked", containers=main(FOREVER, **hooks), terminationGracePeriodSeconds=1)
-    pod = await pods.reach("unhooked", "Failed", seconds=60)
-    assert container(pod)["state"]["terminated"]["exitCode"] == 143
-    await eventually(lambda: notes(pods, "unhooked"), contains("FailedPostStartHook: PostStartHook failed: no"))

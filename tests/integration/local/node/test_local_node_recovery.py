@@ -2,23 +2,23 @@
 """`trainwright.dev/recovery: gang` on the local cluster: real processes end, and rules restart all ranks."""
 
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.local.node.recovering import end_of, record_of, train, train_job
+from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Node
 from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob, progress
 from trainwright.api.trainer.v1alpha1.recovery import Allowed
-from trainwright.controller.cli.local.training import training_cluster
-from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.failures.record import entries_of
 from trainwright.controller.trainer.recovery.verdict import summary_of
+from trainwright.controller.trainer.why import waiting
 from trainwright.plugins.testing import replicated_job, runtime_document
 
 PROGRAM = """
@@ -41,20 +41,6 @@ time.sleep(300)
 """Of three ranks, rank 1 fails in its first runs, once the others run too; they wait for it."""
 
 
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    settings = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
-    async with training_cluster(settings, memory=True) as cluster:
-        yield Client(cluster.api.transport())
-
-
-def runtime(folder: Path, code: int, failures: int) -> dict[str, Any]:
-    command = [sys.executable, "-c", PROGRAM, str(folder), str(code), str(failures)]
-    container = {"name": "node", "image": "python", "command": command}
-    pod = {"terminationGracePeriodSeconds": 1, "containers": [container]}
-    return runtime_document("fails", replicated_job(pod=pod), policy={"numNodes": 3, "torch": {}})
-
-
 @pytest.mark.parametrize(
     ("annotations", "code", "failures", "end", "runs", "counted"),
     [
@@ -72,7 +58,7 @@ def runtime(folder: Path, code: int, failures: int) -> dict[str, Any]:
     ],
 )
 async def test_what_the_end_of_one_rank_leads_to(
-    client: Client,
+    trainer: Client,
     tmp_path: Path,
     annotations: dict[str, str],
     code: int,
@@ -83,28 +69,13 @@ async def test_what_the_end_of_one_rank_leads_to(
 ) -> None:
     folder = tmp_path / "runs"
     folder.mkdir()
-    await client.create(runtime(folder, code, failures), kind=TrainingRuntime.RESOURCE)
-    marks = {f"trainwright.dev/{name}": value for name, value in {"recovery": "gang", **annotations}.items()}
-    job = {
-        "apiVersion": TrainJob.RESOURCE.api_version,
-        "kind": "TrainJob",
-        "metadata": {"name": "j", "namespace": "default", "annotations": marks},
-        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "fails"}},
-    }
-    await client.create(job, kind=TrainJob.RESOURCE)
-
-    async def ended() -> dict[str, str | None]:
-        found = await client.get(TrainJob, "j", "default")
-        conditions = (found.status.conditions if found.status is not None else None) or ()
-        return {one.type: one.reason for one in conditions if one.status == "True"}
-
-    kind, reason = end
-    conditions = await eventually(ended, lambda found: {"Complete", "Failed"} & found.keys(), what="the end of the job")
-    assert kind in conditions
-    assert not reason or conditions[kind] == reason
+    command = [sys.executable, "-c", PROGRAM, str(folder), str(code), str(failures)]
+    await train(trainer, command, {"recovery": "gang", **annotations}, ranks=3)
+    kind, reason = await end_of(trainer)
+    assert (kind, reason if end[1] else "") == end
     # All ranks ran equally often.
     assert {path.name: len(path.read_text()) for path in folder.iterdir()} == dict.fromkeys("012", runs)
-    jobset = await client.get(JobSet, "j", "default")
+    jobset = await trainer.get(JobSet, "j", "default")
     assert jobset.status is not None
     assert (jobset.status.restarts or 0, jobset.status.restarts_count_towards_max or 0) == (runs - 1, counted)
 
@@ -129,34 +100,12 @@ sys.exit("ValueError: " + "abcdefgh"[run])
 """The first run reports more often than is written at once, and fails; later ones report nothing."""
 
 
-async def begin(client: Client, folder: Path, command: list[str], *, ranks: int = 1, **annotations: str) -> None:
-    """Create a job that recovers."""
-    made = runtime(folder, 0, 0)
-    made["spec"]["mlPolicy"]["numNodes"] = ranks
-    pod = made["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    pod["containers"][0]["command"] = command
-    await client.create(made, kind=TrainingRuntime.RESOURCE)
-    marks = {"recovery": "gang", **{name.replace("_", "-"): value for name, value in annotations.items()}}
-    metadata = {"annotations": {f"trainwright.dev/{name}": value for name, value in marks.items()}}
-    job = {
-        "apiVersion": TrainJob.RESOURCE.api_version,
-        "kind": "TrainJob",
-        "metadata": {"name": "j", "namespace": "default", **metadata},
-        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "fails"}},
-    }
-    await client.create(job, kind=TrainJob.RESOURCE)
-
-
-async def test_a_late_report_pays_for_no_other_attempt(client: Client, tmp_path: Path) -> None:
+async def test_a_late_report_pays_for_no_other_attempt(trainer: Client, tmp_path: Path) -> None:
     """The job shows the last report of an attempt while the next one runs, which has made no progress by it."""
-    await begin(client, tmp_path, [sys.executable, "-c", REPORTS, str(tmp_path)], retries="1")
-
-    async def failed() -> bool:
-        found = await client.get(TrainJob, "j", "default")
-        return any(one.type == "Failed" and one.status == "True" for one in found.status_or_empty.conditions or ())
-
-    await eventually(failed, what="the end of the job")
-    entries = entries_of((await client.get(ConfigMap, "j-failures", "default")).data)
+    command = [sys.executable, "-c", REPORTS, str(tmp_path)]
+    await train(trainer, command, {"recovery": "gang", "retries": "1"})
+    assert (await end_of(trainer))[0] == "Failed"
+    entries = await record_of(trainer)
     assert {number: (one.cause, one.step) for number, one in entries.items()} == {0: ("Code", 8.0), 1: ("Code", None)}
     assert (tmp_path / "runs").read_text() == "xx"
 
@@ -167,18 +116,18 @@ def _avoids_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_avoids_nodes")  # before the cluster begins
-async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tmp_path: Path) -> None:
+async def test_a_node_with_broken_hardware_is_left_for_others(trainer: Client, tmp_path: Path) -> None:
     """Scenario 42: Kubernetes has begun to restart the ranks, and a new JobSet that avoids the node takes over."""
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
     for name in ("other-1", "other-2"):
-        await client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}, kind=Node.RESOURCE)
-        await client.patch(Node, name, "", {"status": {"conditions": [ready]}}, type="merge", subresource="status")
+        await trainer.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}, kind=Node.RESOURCE)
+        await trainer.patch(Node, name, "", {"status": {"conditions": [ready]}}, type="merge", subresource="status")
     words = "import sys; sys.exit('NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.')"
-    await begin(client, tmp_path, [sys.executable, "-c", words])
+    await train(trainer, [sys.executable, "-c", words], {"recovery": "gang"})
 
     async def terms() -> list[Any]:
         try:
-            jobset = await client.get(JobSet, "j", "default")
+            jobset = await trainer.get(JobSet, "j", "default")
         except NotFound:
             return []
         (job,) = jobset.spec_or_empty.replicated_jobs or []
@@ -190,7 +139,7 @@ async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tm
     (term,) = await eventually(terms, what="a JobSet that avoids the node")
     (field,) = term.match_fields or []
     assert (field.key, field.operator, field.values) == ("metadata.name", "NotIn", ["laptop"])
-    record = (await client.get(ConfigMap, "j-failures", "default")).data
+    record = (await trainer.get(ConfigMap, "j-failures", "default")).data
     (entry,) = entries_of(record).values()
     assert (entry.cause, entry.node, entry.hardware) == ("Infrastructure", "laptop", True)
     found = summary_of(record)
@@ -198,7 +147,7 @@ async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tm
     assert list(found.avoided) == ["laptop"]
 
     async def notes() -> list[str]:
-        events = (await client.list(Event, "default")).items
+        events = (await trainer.list(Event, "default")).items
         return [one.note or "" for one in events if one.reason == "NodeAvoided"]
 
     (note,) = await eventually(notes, what="the event")
@@ -229,22 +178,75 @@ with Reporter(total=100, rank=rank) as progress:
 
 
 async def test_the_record_says_where_each_rank_hung(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainer: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scenario 30: all ranks are restarted, and what they wrote while they were stopped is kept."""
     monkeypatch.setattr(progress, "_SILENCE_SECONDS", 2.0)
     command = [sys.executable, "-c", HANGS, str(tmp_path)]
-    await begin(client, tmp_path, command, ranks=2, progress_stall_after="10s")
-
-    async def completed() -> bool:
-        found = await client.get(TrainJob, "j", "default")
-        return any(one.type == "Complete" and one.status == "True" for one in found.status_or_empty.conditions or ())
-
-    await eventually(completed, seconds=200.0, what="the end of the job")
+    await train(trainer, command, {"recovery": "gang", "progress-stall-after": "10s"}, ranks=2)
+    assert (await end_of(trainer, seconds=200.0))[0] == "Complete"
     assert {(tmp_path / f"runs-{rank}").read_text() for rank in range(2)} == {"xx"}
-    record = (await client.get(ConfigMap, "j-failures", "default")).data or {}
+    record = (await trainer.get(ConfigMap, "j-failures", "default")).data or {}
     (entry,) = entries_of(record).values()
     assert (entry.cause, entry.charged) == ("Hang", "hang")
     ranks = record["attempt-1.hang"].split("rank 1:\n")
     assert [f"rank {number} waits" in text for number, text in enumerate(ranks)] == [True, True]
     assert all("in stuck" in text for text in ranks)
+
+
+ENDS = """
+import os, sys, time
+print("loading", flush=True)
+if os.environ["PET_NODE_RANK"] == "1":
+    print("attempt of rank 1 ends: out of data", flush=True)
+    sys.exit(7)
+time.sleep(100)
+"""
+
+
+async def test_the_first_failure_of_each_attempt_survives_its_pods(trainer: Client) -> None:
+    container = {"name": "node", "image": "python", "command": [sys.executable, "-c", ENDS]}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    jobset = {"failurePolicy": {"maxRestarts": 1}}
+    node = replicated_job(pod=pod, backoffLimit=0)
+    runtime = runtime_document("ends", node, policy={"numNodes": 2, "torch": {}}, jobset=jobset)
+    await trainer.create(runtime, kind=TrainingRuntime.RESOURCE)
+    created = await trainer.create(train_job("ends", {}), kind=TrainJob.RESOURCE)
+    entries = await eventually(
+        lambda: record_of(trainer), lambda found: len(found) == 2, what="two attempts", ignore=(NotFound,)
+    )
+    kept = await trainer.get(ConfigMap, "j-failures", "default")
+    assert kept.metadata is not None
+    assert [owner.uid for owner in kept.metadata.owner_references or ()] == [created["metadata"]["uid"]]
+    for attempt, entry in entries.items():
+        assert (entry.attempt, entry.replicated_job, entry.rank) == (attempt, "node", 1)
+        assert (entry.container, entry.exit_code, entry.reason) == ("node", 7, "Error")
+        assert entry.log == "loading\nattempt of rank 1 ends: out of data"
+
+    async def notes() -> list[str]:
+        events = (await trainer.list(Event, "default")).items
+        return sorted(event.note or "" for event in events if event.reason == "PodFailed")
+
+    told = await eventually(notes, lambda found: len(found) == 2, what="two events")
+    assert told == [
+        f"attempt {n}: node rank 1 failed first: container node ended with exit code 7 (Error): "
+        "attempt of rank 1 ends: out of data"
+        for n in (1, 2)
+    ]
+
+
+async def test_a_job_that_no_node_takes_says_so_until_it_runs(trainer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "AGAIN_SECONDS", 1.0)
+    monkeypatch.setattr(waiting, "WRITE_SECONDS", 1.0)
+    await train(trainer, [sys.executable, "-c", "import time; time.sleep(100)"], pod={"nodeSelector": {"here": "yes"}})
+
+    async def stuck() -> str:
+        found = find((await trainer.get(TrainJob, "j", "default")).status_or_empty.conditions, "Stuck")
+        assert found is None or found.status == "True"
+        return found.message if found is not None else ""
+
+    message = await eventually(stuck, what="the condition Stuck")
+    assert "node" in message
+    assert "here" in message
+    await trainer.patch(Node, "laptop", "", {"metadata": {"labels": {"here": "yes"}}})
+    await eventually(stuck, lambda found: not found, what="no condition Stuck")

@@ -2,30 +2,30 @@
 """What the manager makes of the ends of attempts, with real processes: causes, the record, new JobSets."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.local.node.recovering import conditions_of, end_of, train
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod
 from trainwright.api.objects import labels_of, name_of, uid_of
-from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
-from trainwright.controller.cli.local.training import training_cluster
-from trainwright.controller.local.node.settings import Isolation, NodeSettings
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.failures.record import Entry, entries_of
 from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
-from trainwright.plugins.testing import replicated_job, runtime_document
 
 PROGRAM = """
-import os, pathlib, sys, time
+import os, pathlib, signal, sys, time
 folder, rank = pathlib.Path(sys.argv[1]), os.environ["PET_NODE_RANK"]
 with open(folder / rank, "a") as runs:
     runs.write("x")
 run = len((folder / rank).read_text())
+if (folder / "polite").exists() and rank == "1":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 earlier = ["", *(f"fail in run {before}" for before in range(run))]
 while (said := (folder / "go").read_text() if (folder / "go").exists() else "") in earlier:
     time.sleep(0.02)
@@ -37,13 +37,6 @@ time.sleep(0 if said == "end" else 300)
 """Each of two ranks waits for a file `go`, which says what it does, in each run or in one."""
 
 
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    settings = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
-    async with training_cluster(settings, memory=True) as cluster:
-        yield Client(cluster.api.transport())
-
-
 class Training:
     """A job with two ranks on the local cluster."""
 
@@ -53,24 +46,7 @@ class Training:
     async def begin(self, **annotations: str) -> None:
         """Create the runtime and the job."""
         command = [sys.executable, "-c", PROGRAM, str(self.folder)]
-        pod = {
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{"name": "node", "image": "python", "command": command}],
-        }
-        runtime = runtime_document("two", replicated_job(pod=pod), policy={"numNodes": 2, "torch": {}})
-        await self.client.create(runtime, kind=TrainingRuntime.RESOURCE)
-        marks = {f"trainwright.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
-        job = {
-            "apiVersion": TrainJob.RESOURCE.api_version,
-            "kind": "TrainJob",
-            "metadata": {
-                "name": "j",
-                "namespace": "default",
-                "annotations": {"trainwright.dev/recovery": "gang", **marks},
-            },
-            "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "two"}},
-        }
-        await self.client.create(job, kind=TrainJob.RESOURCE)
+        await train(self.client, command, {"recovery": "gang", **annotations}, ranks=2)
 
     def say(self, what: str) -> None:
         """Tell the ranks what to do. They see the file with all of its text, or none."""
@@ -82,23 +58,12 @@ class Training:
         """The pods, once both ranks have begun so many times."""
 
         def begun() -> dict[str, int]:
-            return {path.name: len(path.read_text()) for path in self.folder.iterdir() if path.name != "go"}
+            return {path.name: len(path.read_text()) for path in self.folder.iterdir() if path.name in ("0", "1")}
 
         await eventually(begun, lambda found: found == {"0": runs, "1": runs}, what=f"run {runs} of all ranks")
         # Those of the run before may still be going.
         listed = (await self.client.list(Pod, "default")).items
         return [pod for pod in listed if pod.metadata is not None and pod.metadata.deletion_timestamp is None]
-
-    async def conditions(self) -> Mapping[str, str | None]:
-        """Those of the job that are True, with their reasons."""
-        found = await self.client.get(TrainJob, "j", "default")
-        known = (found.status.conditions if found.status is not None else None) or ()
-        return {one.type: one.reason for one in known if one.status == "True"}
-
-    async def ends(self) -> tuple[str, str | None]:
-        """How the job ends."""
-        found = await eventually(self.conditions, lambda held: {"Complete", "Failed"} & held.keys(), what="its end")
-        return next((kind, found[kind]) for kind in ("Complete", "Failed") if kind in found)
 
     async def record(self, holds: Callable[[Summary, dict[int, Entry]], bool]) -> tuple[Summary, dict[int, Entry]]:
         """The record, once it is so."""
@@ -111,17 +76,17 @@ class Training:
 
 
 @pytest.fixture
-def training(client: Client, tmp_path: Path) -> Training:
+def training(trainer: Client, tmp_path: Path) -> Training:
     folder = tmp_path / "runs"
     folder.mkdir()
-    return Training(client, folder)
+    return Training(trainer, folder)
 
 
 async def test_the_same_failure_three_times_ends_the_job(training: Training) -> None:
     """Scenario 8: though it has ten retries. Its record has three attempts; what ran it is deleted."""
     training.say("fail")
     await training.begin(retries="10")
-    assert await training.ends() == ("Failed", "SameFailure")
+    assert await end_of(training.client) == ("Failed", "SameFailure")
     summary, entries = await training.record(lambda summary, _: bool(summary.end_reason))
     assert [(one.cause, one.charged, one.rank) for one in entries.values()] == [("Code", "retries", 1)] * 3
     assert (summary.judged, summary.counts.causes) == (3, {"Code": 3})
@@ -142,7 +107,7 @@ async def test_a_pod_that_is_deleted_costs_no_retry(training: Training) -> None:
     await training.client.delete(Pod, name_of(pods[1]), "default")
 
     async def replaced() -> JobSet:
-        seen.update(await training.conditions())
+        seen.update(await conditions_of(training.client))
         return await training.client.get(JobSet, "j", "default")
 
     await eventually(replaced, lambda found: uid_of(found) != uid_of(first), what="another JobSet", ignore=(NotFound,))
@@ -150,15 +115,18 @@ async def test_a_pod_that_is_deleted_costs_no_retry(training: Training) -> None:
     assert {pod.metadata.annotations["trainwright.dev/attempt-base"] for pod in pods} == {"1"}
     assert {labels_of(pod)["jobset.sigs.k8s.io/restart-attempt"] for pod in pods} == {"0"}
     training.say("end")
-    assert await training.ends() == ("Complete", "AllJobsCompleted")
+    assert await end_of(training.client) == ("Complete", "AllJobsCompleted")
     assert "Failed" not in seen
     summary, entries = await training.record(lambda summary, _: summary.judged == 1)
     assert (entries[0].cause, entries[0].charged) == ("Infrastructure", "infrastructure")
     assert summary.counts.row == {"infrastructure": 1}
 
 
-async def test_a_job_that_is_suspended_goes_on_with_the_next_attempt(training: Training) -> None:
-    """Suspensions cost nothing, and the resume is an attempt of its own."""
+@pytest.mark.parametrize("polite", [False, True])
+async def test_a_job_that_is_suspended_goes_on_with_the_next_attempt(training: Training, polite: bool) -> None:
+    """Suspensions cost nothing, and the resume is an attempt of its own: also of a rank that ends with 0 at SIGTERM."""
+    if polite:
+        (training.folder / "polite").touch()
     await training.begin()
     await training.running(1)
     await training.client.patch(TrainJob, "j", "default", {"spec": {"suspend": True}})
@@ -172,4 +140,4 @@ async def test_a_job_that_is_suspended_goes_on_with_the_next_attempt(training: T
     assert [one.cause for one in entries.values()] == ["Suspended", "Code"]
     assert summary.counts.row == {"retries": 1}
     training.say("end")
-    assert await training.ends() == ("Complete", "AllJobsCompleted")
+    assert await end_of(training.client) == ("Complete", "AllJobsCompleted")

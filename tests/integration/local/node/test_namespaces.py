@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.local.node.conftest import POD, Pods, container, python
+from tests.integration.local.node.conftest import POD, Pods, processes_of, python
 from tests.unit.local.node.modes import REFUSED
 from trainwright.controller.local.node.node import LocalNode
-from trainwright.controller.local.node.settings import Isolation
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.local.podaccess import ExecRequest, LogRequest
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -112,33 +112,11 @@ async def test_exec_joins_the_namespaces(pods: Pods, node: LocalNode) -> None:
     await session.close()
 
 
-async def test_a_detached_process_ends_with_its_container(pods: Pods) -> None:
+async def test_a_detached_process_ends_with_its_container(pods: Pods, settings: NodeSettings) -> None:
     code = "import os,time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\ntime.sleep(600)"
-    env = [{"name": "MARK", "value": pods.namespace}]
-    main = {"name": "main", "image": "python", "command": list(python(code)), "env": env}
-    await pods.create("detached", containers=[main], terminationGracePeriodSeconds=1)
+    made = await pods.create("detached", *python(code), terminationGracePeriodSeconds=1)
     await pods.reach("detached", "Running")
-    mark = f"MARK={pods.namespace}".encode()
-    await eventually(lambda: len(processes_with(mark)) >= 3)
+    await eventually(lambda: len(processes_of(settings, made)) >= 3)
     await pods.client.delete(POD, "detached", pods.namespace)
     await pods.gone("detached")
-    await eventually(lambda: processes_with(mark), lambda found: not found)
-
-
-def processes_with(text: bytes) -> list[str]:
-    """Processes whose environment holds a text."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if text in path.read_bytes():
-                found.append(path.parent.name)
-        except OSError:
-            continue
-    return found
-
-
-async def test_a_program_that_is_not_there(pods: Pods) -> None:
-    await pods.create("absent", "/no/such/program")
-    ended = container(await pods.reach("absent", "Failed"))["state"]["terminated"]
-    assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
-    assert ended["message"] == 'exec: "/no/such/program": stat /no/such/program: no such file or directory'
+    await eventually(lambda: processes_of(settings, made), lambda found: not found)

@@ -4,20 +4,19 @@
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.integration.local.node.recovering import train
 from tests.unit.local.node.modes import MODES
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.cluster import RunningCluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress import reading
-from trainwright.plugins.testing import replicated_job, runtime_document
 
 STEPS = """
 import json, os, time
@@ -43,20 +42,7 @@ with Reporter(total=4, every=0.1) as progress:
 """
 
 
-def runtime(program: str) -> dict[str, Any]:
-    container = {"name": "node", "image": "python", "command": [sys.executable, "-c", program]}
-    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
-    return runtime_document("r", replicated_job(pod=pod, backoffLimit=0))
-
-
-def train_job(**annotations: str) -> dict[str, Any]:
-    marks = {"trainwright.dev/progress": "file", **annotations}
-    return {
-        "apiVersion": TrainJob.RESOURCE.api_version,
-        "kind": "TrainJob",
-        "metadata": {"name": "j", "namespace": "default", "annotations": marks},
-        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "r"}},
-    }
+FILES = {"progress": "file"}
 
 
 @pytest.fixture(params=MODES)
@@ -79,8 +65,7 @@ async def test_the_status_follows_the_file_and_ends_with_the_last_report(
 ) -> None:
     monkeypatch.setattr(reading, "FIRST_SECONDS", 0.5)
     client = Client(cluster.api.transport())
-    await client.create(runtime(STEPS), kind=TrainingRuntime.RESOURCE)
-    await client.create(train_job(), kind=TrainJob.RESOURCE)
+    await train(client, [sys.executable, "-c", STEPS], FILES)
     first = await eventually(lambda: progress(client), lambda found: found.progress_percentage == 33)
     assert {one.name: one.value for one in first.metrics or ()} == {
         "current_step": "1",
@@ -99,8 +84,7 @@ async def test_the_writer_reports_through_the_file(cluster: RunningCluster, monk
     """Without push: the server is not named in the environment."""
     monkeypatch.setattr(reading, "FIRST_SECONDS", 0.5)
     client = Client(cluster.api.transport())
-    await client.create(runtime(WRITER), kind=TrainingRuntime.RESOURCE)
-    await client.create(train_job(), kind=TrainJob.RESOURCE)
+    await train(client, [sys.executable, "-c", WRITER], FILES)
     await eventually(lambda: progress(client), lambda found: found.progress_percentage == 50)
     (pod,) = (await client.list(Pod.RESOURCE, "default")).items
     await client.exec(pod["metadata"]["name"], "default", ["touch", "/var/run/trainwright/go"])

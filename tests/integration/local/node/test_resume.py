@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -39,13 +38,6 @@ def started(folder: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder)])
 
 
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    settings = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
-    async with training_cluster(settings, memory=True) as cluster:
-        yield Client(cluster.api.transport())
-
-
 async def step_of(folder: Path, least: int) -> None:
     """Wait until a checkpoint of at least this step is there."""
 
@@ -66,12 +58,12 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return calm, killed
 
 
-async def test_the_model_is_that_of_a_calm_run(client: Client, folders: tuple[Path, Path], tmp_path: Path) -> None:
+async def test_the_model_is_that_of_a_calm_run(trainer: Client, folders: tuple[Path, Path], tmp_path: Path) -> None:
     """Scenarios 15 and 23: kills and a deletion at random moments; two jobs share one claim."""
-    chance = random.Random(13)
+    chance, client = random.Random(13), trainer
     calm, killed = folders
     await begin(client, calm, "calm")
-    assert await end_of(client, "calm") == "Complete"
+    assert (await end_of(client, "calm"))[0] == "Complete"
     # Each attempt stands still some steps after the one that is waited for, so that it has not ended before its kill.
     await begin(client, killed, "killed", stands_after=(15, 15, 15))
     victims = []
@@ -91,7 +83,7 @@ async def test_the_model_is_that_of_a_calm_run(client: Client, folders: tuple[Pa
         else:
             os.kill(processes[victims[-1]], signal.SIGKILL)
         await pid(killed, attempt + 1, 0)
-    assert await end_of(client, "killed") == "Complete"
+    assert (await end_of(client, "killed"))[0] == "Complete"
     assert (killed / "model").read_text() == (calm / "model").read_text()
     entries = await record_of(client, "killed")
     assert [entry.cause for entry in entries.values()] == ["Code", "Infrastructure", "Code"]
@@ -108,13 +100,13 @@ async def test_a_training_goes_on_after_the_cluster_was_down(folders: tuple[Path
     async with training_cluster(settings) as cluster:
         client = Client(cluster.api.transport())
         await begin(client, calm, "calm", pause=0)
-        assert await end_of(client, "calm") == "Complete"
+        assert (await end_of(client, "calm"))[0] == "Complete"
         # It stands still at a step, so that it has not ended by the time that this test, or the cluster, gets on.
         await begin(client, killed, "killed", stands_after=(15,))
         await step_of(tmp_path, 10)
     async with training_cluster(settings) as cluster:
         client = Client(cluster.api.transport())
-        assert await end_of(client, "killed") == "Complete"
+        assert (await end_of(client, "killed"))[0] == "Complete"
         (entry,) = (await record_of(client, "killed")).values()
     assert entry.cause == "Infrastructure"
     assert sorted(path.name for path in killed.iterdir()) == ["1-0", "1-1", "2-0", "2-1", "model"]
@@ -138,7 +130,7 @@ async def test_a_cluster_that_was_killed_costs_one_attempt_and_no_retry(
             crashing.kill()
     async with training_cluster(settings) as cluster:
         client = Client(cluster.api.transport())
-        assert await end_of(client, "killed") == "Complete"
+        assert (await end_of(client, "killed"))[0] == "Complete"
         entries = (await record_of(client, "killed")).values()
     assert [(entry.cause, entry.held_seconds) for entry in entries] == [("Infrastructure", 0)] * 3
     assert [entry.message for entry in entries][1:] == ["rank 0: NodeRestarted"] * 2
