@@ -24,10 +24,9 @@ from trainwright.controller.local.node.document import (
     resource_value,
     variables_of,
 )
-from trainwright.controller.local.node.images import DEFAULT, Images
-from trainwright.controller.local.node.machine import machine_capacity, node_resources
+from trainwright.controller.local.node.images import DEFAULT, Environment, Images
+from trainwright.controller.local.node.machine import node_resources
 from trainwright.controller.local.node.plan import ContainerPlan, Folders, Workplace, inherited, make_plan
-from trainwright.controller.local.node.probes import go_duration
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime.errors import ConfigurationError
 
@@ -91,30 +90,31 @@ def reference(kind: str, name: str, key: str, **more: Any) -> Document:
     [
         ({"env": [{"name": "X"}]}, {"X": ""}),
         ({"env": [{"name": "X", "value": "$(K)"}]}, {"X": "service"}),
-        ({"env": [{"name": "A", "value": "1"}, {"name": "X", "value": "$(A)$(B)"}, {"name": "B"}]}, None),
+        (
+            {"env": [{"name": "A", "value": "1"}, {"name": "X", "value": "$(A)$(B)"}, {"name": "B"}]},
+            {"A": "1", "X": "1$(B)", "B": ""},
+        ),
         ({"env": [reference("configMapKeyRef", "c", "a")]}, {"X": "1"}),
         ({"env": [reference("secretKeyRef", "s", "k")]}, {"X": "\udcff!"}),
         ({"env": [reference("configMapKeyRef", "c", "z", optional=True)]}, {}),
         ({"env": [reference("configMapKeyRef", "z", "a", optional=True)]}, {}),
         ({"envFrom": [{"configMapRef": {"name": "c"}}]}, {"a": "1", "b": "2"}),
         ({"envFrom": [{"prefix": "P_", "configMapRef": {"name": "c"}}]}, {"P_a": "1", "P_b": "2"}),
-        ({"envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]}, None),
+        (
+            {"envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]},
+            {"a": "s", "b": "2", "k": "\udcff!"},
+        ),
         ({"envFrom": [{"secretRef": {"name": "z", "optional": True}}]}, {}),
-        ({"envFrom": [{"configMapRef": {"name": "c"}}], "env": [{"name": "a", "value": "$(a)+"}]}, None),
+        (
+            {"envFrom": [{"configMapRef": {"name": "c"}}], "env": [{"name": "a", "value": "$(a)+"}]},
+            {"a": "1+", "b": "2"},
+        ),
         ({"env": [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]}, {"X": "uid-p"}),
         ({"env": [{"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}, {"X": "4"}),
     ],
 )
-async def test_variables(objects: Objects, parts: Document, wanted: dict[str, str] | None) -> None:
-    found = await variables_of(pod(), container(**parts), objects, service={"K": "service"})
-    if wanted is not None:
-        assert found == wanted
-    elif "env" in parts and "envFrom" in parts:
-        assert found == {"a": "1+", "b": "2"}
-    elif "env" in parts:
-        assert found["X"] == "1$(B)"
-    else:
-        assert (found["a"], found["b"]) == ("s", "2")
+async def test_variables(objects: Objects, parts: Document, wanted: dict[str, str]) -> None:
+    assert await variables_of(pod(), container(**parts), objects, service={"K": "service"}) == wanted
 
 
 @pytest.mark.parametrize(
@@ -224,6 +224,30 @@ def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, message: str)
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=message):
         Images.read(file)
+
+
+def written(file: Path, text: str) -> None:
+    """Write the file, with a time of its own even where the clock of the file system is coarse."""
+    before = file.stat().st_mtime_ns if file.exists() else 0
+    file.write_text(text)
+    os.utime(file, ns=(before + 10**9, before + 10**9))
+
+
+def test_changes_of_the_file_count_at_once_and_a_mistake_until_it_is_mended(tmp_path: Path) -> None:
+    file, refused = tmp_path / "images.yaml", Environment(name="absent", folders=(), refusal="no")
+    images = Images.read(file, defaults=[("a*", refused)])
+    assert images.environment_of("a:1") is refused
+    written(file, 'images: [{image: "a:*", command: [run]}]')
+    assert images.environment_of("a:1").command == ("run",)
+    assert images.environment_of("ab:1") is refused
+    written(file, "images: [{image: a, colour: red}]")
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"images\[0\]: unknown colour"):
+            images.environment_of("a")
+    written(file, 'images: [{image: "a:*", command: [go]}]')
+    assert images.environment_of("a:1").command == ("go",)
+    file.unlink()
+    assert images.environment_of("a:1") is refused
 
 
 # ---------------------------------------------------------------------- plans
@@ -394,12 +418,6 @@ def test_named_amounts_are_given_as_they_are() -> None:
         node_resources({}, {}, {"cpu": "many"})
 
 
-def test_this_machine() -> None:
-    found = machine_capacity()
-    assert int(found["cpu"]) >= 1
-    assert int(found["memory"].removesuffix("Ki")) > 100_000
-
-
 def test_delays_between_restarts() -> None:
     backoff, now, delays = CrashBackoff(), 0.0, []
     for _ in range(8):
@@ -409,11 +427,6 @@ def test_delays_between_restarts() -> None:
         now += 1.0
     assert delays == [0, 10, 20, 40, 80, 160, 300, 300]
     assert backoff.delay(now + 601) == 0
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
-def test_durations_as_go_prints_them(seconds: float, text: str) -> None:
-    assert go_duration(seconds) == text
 
 
 def asking(index: int = 0, **annotations: str) -> Document:

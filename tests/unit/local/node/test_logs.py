@@ -2,13 +2,24 @@
 """What of a log a reader gets: entries selected, files read across rotations, runs chosen."""
 
 import asyncio
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trainwright.controller.local.node.logs import FileChain, last_lines, parse, part_of, read_log, run_to_show
+from trainwright.controller.local.node.logs import (
+    MESSAGE_BYTES,
+    FileChain,
+    last_lines,
+    message,
+    parse,
+    part_of,
+    read_log,
+    run_to_show,
+)
 from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -218,3 +229,40 @@ def test_the_run_that_is_shown(container: dict[str, Any], previous: bool, wanted
     with pytest.raises(UnavailableError) as raised:
         run_to_show("p", "c", status, previous=previous)
     assert str(raised.value) == wanted
+
+
+# ---------------------------------------------------------------------- termination messages
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (b"x" * 9000 + b"the last line\n", "x" * (MESSAGE_BYTES - 14) + "the last line\n"),
+        (b"not UTF-8: \xff", "not UTF-8: \N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_the_end_of_the_file(tmp_path: Path, written: bytes, shown: str) -> None:
+    file, log = tmp_path / "termination-log", tmp_path / "log"
+    file.write_bytes(written)
+    log.write_bytes(b"")
+    assert message({}, file, log, code=1) == shown
+
+
+def link(file: Path) -> None:
+    file.symlink_to("x" * 300)
+
+
+def link_to_a_secret(file: Path) -> None:
+    secret = file.with_name("secret")
+    secret.write_text("password")
+    file.symlink_to(secret)
+
+
+@pytest.mark.parametrize("make", [link, link_to_a_secret, os.mkfifo, Path.mkdir])
+def test_what_a_container_put_in_the_place_of_the_file_is_not_read(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    file, log = tmp_path / "main" / "termination-log", tmp_path / "log"
+    file.parent.mkdir()
+    make(file)
+    assert message({}, file, log, code=1).startswith(f"Error on reading termination log {file}: ")

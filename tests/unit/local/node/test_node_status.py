@@ -111,61 +111,6 @@ def test_a_verdict_is_reported_when_everything_has_ended() -> None:
     assert (over["phase"], over["reason"], over["message"]) == ("Failed", "DeadlineExceeded", "too long")
 
 
-@pytest.mark.parametrize(
-    ("init", "found", "wanted"),
-    [
-        (
-            (),
-            state(RUNNING, CREATING, ready_to_start=True),
-            {
-                "PodReadyToStartContainers": ("True", None, None),
-                "Initialized": ("True", None, None),
-                "Ready": ("False", "ContainersNotReady", "containers with unready status: [m1]"),
-                "ContainersReady": ("False", "ContainersNotReady", "containers with unready status: [m1]"),
-                "PodScheduled": ("True", None, None),
-            },
-        ),
-        (
-            ("", "Always", ""),
-            state(CREATING, init=(ended(0), RUNNING, RUNNING)),
-            {
-                "PodReadyToStartContainers": ("False", None, None),
-                "Initialized": ("False", "ContainersNotInitialized", "containers with incomplete status: [i2]"),
-                "Ready": ("False", "ContainersNotReady", "containers with unready status: [m0]"),
-                "ContainersReady": ("False", "ContainersNotReady", "containers with unready status: [m0]"),
-                "PodScheduled": ("True", None, None),
-            },
-        ),
-        (
-            (),
-            state(RUNNING, ready_to_start=True),
-            {
-                "PodReadyToStartContainers": ("True", None, None),
-                "Initialized": ("True", None, None),
-                "Ready": ("True", None, None),
-                "ContainersReady": ("True", None, None),
-                "PodScheduled": ("True", None, None),
-            },
-        ),
-        (
-            (),
-            state(ended(1), over=True),
-            {
-                "PodReadyToStartContainers": ("False", None, None),
-                "Initialized": ("True", None, None),
-                "Ready": ("False", "PodFailed", None),
-                "ContainersReady": ("False", "PodFailed", None),
-                "PodScheduled": ("True", None, None),
-            },
-        ),
-    ],
-)
-def test_conditions(init: tuple[str, ...], found: PodState, wanted: dict[str, Any]) -> None:
-    listed = status_document(document("Never", len(found.main), *init), found, NOW)["conditions"]
-    assert {one["type"]: (one["status"], one["reason"], one["message"]) for one in listed} == wanted
-    assert all(one["lastTransitionTime"] == TEXT for one in listed)
-
-
 def test_a_condition_keeps_its_time_until_it_changes() -> None:
     old = "2026-01-01T00:00:00Z"
     stored = [{"type": kind, "status": "True", "lastTransitionTime": old} for kind in ("Ready", "Initialized")]
@@ -184,40 +129,6 @@ def test_readiness_gates_hold_a_pod_back() -> None:
         'corresponding condition of pod readiness gate "a" does not exist., '
         'the status of pod readiness gate "b" is not "True", but False'
     )
-
-
-def test_container_statuses() -> None:
-    one = document("Never", 1, "")
-    one["spec"]["containers"][0] |= {
-        "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}},
-        "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": True}],
-    }
-    found = state(RUNNING, init=(ended(0),))
-    found.main["m0"].last = ended(1)
-    found.main["m0"].restarts = 2
-    found.main["m0"].image_id = "local://venv"
-    found.main["m0"].container_id = "local://uid/m0/2"
-    seen = status_document(one, found, NOW)
-    assert seen["containerStatuses"] == [
-        {
-            "name": "m0",
-            "image": "python",
-            "imageID": "local://venv",
-            "containerID": "local://uid/m0/2",
-            "restartCount": 2,
-            "ready": True,
-            "started": True,
-            "state": {"running": {"startedAt": TEXT}},
-            "lastState": {
-                "terminated": {"exitCode": 1, "reason": "Error", "startedAt": TEXT, "finishedAt": TEXT},
-            },
-            "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": True, "recursiveReadOnly": "Disabled"}],
-            "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}},
-            "allocatedResources": {"cpu": "1"},
-        }
-    ]
-    init = seen["initContainerStatuses"][0]
-    assert (init["ready"], init["started"]) == (True, False)
 
 
 def test_the_shutdown_of_the_node_is_a_disruption() -> None:

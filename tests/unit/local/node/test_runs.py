@@ -10,6 +10,7 @@ from tests.unit.local.node.pods import container, pod
 from trainwright.controller.local.node.container import ContainerRunner
 from trainwright.controller.local.node.plan import ContainerPlan, Folders
 from trainwright.controller.local.node.process.supervision import Exit
+from trainwright.controller.local.node.sessions import open_session
 from trainwright.controller.local.node.status import ContainerState, Running, Waiting
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually, has_length
@@ -110,3 +111,34 @@ async def test_what_was_starting_when_its_run_ended_does_not_join_the_next(tmp_p
         assert host.beside[0].killed
         host.beside[0].end.set_result(Exit(137, NOW))
         await session.close()
+
+
+class Stubborn:
+    """A process that is killed and does not end."""
+
+    def kill(self) -> None:
+        """It takes its time."""
+
+    async def wait(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+
+def descriptors() -> int:
+    """How many files this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_session_whose_end_is_cancelled_keeps_no_descriptor() -> None:
+    async def start(stdio: tuple[int, int, int], terminal: bool) -> Any:
+        return Stubborn()
+
+    before = descriptors()
+    for terminal in (False, True):
+        session = await open_session(start, stdin=True, tty=terminal)
+        closing = asyncio.create_task(session.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait({closing})
+        # Whoever tries it again has nothing left to do.
+        await session.close()
+    assert descriptors() == before

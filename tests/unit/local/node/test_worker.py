@@ -93,15 +93,20 @@ async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> N
     await running
 
 
-@pytest.mark.parametrize("step", ["prepare", "stop", "temporary"])
+@pytest.mark.parametrize("step", ["prepare", "stop", "temporary", "release"])
 async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     worker: PodWorker, hosting: Any, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def fail(*_: Any) -> Any:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), "x" * 300)
 
+    told: list[str] = []
+    hosting.told = lambda: told.append("changed" if worker.done.is_set() else "")
     worker.volumes = Files()  # type: ignore[assignment]
-    if step == "prepare":
+    if step == "release":
+        worker.end()
+        hosting.release = fail
+    elif step == "prepare":
         worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
     elif step == "stop":
         worker.end()
@@ -112,24 +117,13 @@ async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     worker.state.main["main"].begin(wall_clock(), "local://id")
     await worker.run()
     assert worker.done.is_set()
+    assert told[-1] == "changed"
+    if step == "release":
+        return
     document = status_document(worker.pod, worker.state, wall_clock())
     assert (document["phase"], document["reason"]) == ("Failed", "NodeError")
     assert "File name too long" in document["message"]
     assert document["containerStatuses"][0]["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
-
-
-async def test_the_end_is_told_whatever_fails_at_the_end(worker: PodWorker, hosting: Any) -> None:
-    told: list[str] = []
-
-    def fail(_: Document) -> None:
-        raise KeyError("planned")
-
-    hosting.told = lambda: told.append("changed" if worker.done.is_set() else "")
-    hosting.release = fail
-    worker.volumes = Files()  # type: ignore[assignment]
-    worker.end()
-    await worker.run()
-    assert told[-1] == "changed"
 
 
 async def test_a_pod_that_has_ended_is_not_stopped_by_the_node(worker: PodWorker) -> None:
