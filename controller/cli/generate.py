@@ -3,6 +3,8 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 from trainwright.api import extras
 
@@ -15,9 +17,12 @@ def run(arguments: argparse.Namespace) -> int:
     from trainwright.codegen import output  # noqa: PLC0415
     from trainwright.codegen.compiler import Project  # noqa: PLC0415
     from trainwright.codegen.definition import CompileError  # noqa: PLC0415
+    from trainwright.codegen.imports import imported  # noqa: PLC0415
 
     project = Project(arguments.folder, package=arguments.package, crds=arguments.crds)
     try:
+        for file in arguments.imported:
+            _write(arguments.folder, imported(file))
         files = project.compile()
         pending = output.changes(project.root, files, project.folders)
         if arguments.check:
@@ -34,3 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
         return EXIT_CANNOT_WRITE
     print(f"generate: {len(files)} files, {len(pending)} changed")
     return 0
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        print(f"generate: imported {path}")

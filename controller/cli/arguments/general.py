@@ -354,4 +354,13 @@ def generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--crds", type=Path, metavar="FOLDER", help="where the CustomResourceDefinitions go (default: crds beside DIR)"
     )
+    parser.add_argument(
+        "--import",
+        type=Path,
+        metavar="FILE",
+        dest="imported",
+        action="append",
+        default=[],
+        help="take the CustomResourceDefinitions of another project into DIR first; can be given again",
+    )
     add_flag(parser, "--check", help="write nothing; show the files that are not up to date")
