@@ -143,8 +143,7 @@ class WebhookCaller:
                         "has prevented the request from succeeding"
                     )
                 if not content:
-                    kind = answer.headers.get("Content-Type", "")
-                    raise CallError(f"0-length response with status code: {answer.status} and content type: {kind}")
+                    raise CallError("0-length response")
                 return content
         except aiohttp.ServerDisconnectedError as error:
             if again:

@@ -11,7 +11,6 @@ from typing import Literal
 
 from trainwright.api.amounts import Amounts, of_containers, read
 from trainwright.api.objects import Document, generated_name
-from trainwright.api.quantity import canonical
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.kinds.places import entries, part
@@ -23,7 +22,6 @@ _ACCOUNT_SECONDS = 0.15
 """Between two tries. Kubernetes tries as often, 0.1 to 0.2 s apart."""
 _DEFAULT_ACCOUNT = "default"
 """The account of pods that name none. A controller makes it in each namespace."""
-_MIRROR = "kubernetes.io/config.mirror"
 _VOLUME_PREFIX = "kube-api-access-"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_SECONDS = 60 * 60 + 7
@@ -40,9 +38,7 @@ _TOKEN_SOURCES = (
 _SCHEDULING = "scheduling.k8s.io"
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATED_SECONDS = 300
-_MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class BuiltInPlugins:
@@ -64,34 +60,29 @@ class BuiltInPlugins:
             return
         if request.operation == "UPDATE" and request.is_of("", "pods"):
             request.new = {**request.new, "spec": dict(request.new["spec"])}
-        accounts = self._service_accounts and request.creates("", "pods")
-        if accounts:
+        new, creates_pod = request.new, request.creates("", "pods")
+        if creates_pod and self._service_accounts and _account_name(new) == _DEFAULT_ACCOUNT:
             await self._wait_for_account(request)
-        new = request.new
         self._check_namespace(request)
-        if request.creates("", "pods"):
+        if creates_pod:
             for limit_range in self._listed("limitranges", request.call.namespace):
                 _apply_limits(limit_range, new)
-            if accounts:
+            if self._service_accounts:
                 self._give_account(request, new)
         if request.is_of("", "pods"):
             self._set_priority(request, new)
             _tolerate_lost_nodes(new["spec"])
-        if request.creates("", "pods"):
-            self._take_over_runtime_class(request, new["spec"])
+        if creates_pod:
+            self._check_runtime_class(request, new["spec"])
         if request.creates("", "persistentvolumeclaims"):
             self._set_storage_class(new)
-        self._label_topology(request, new)
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Check again what webhooks could have changed. Raises StatusError where an object is refused."""
         if request.new is None or request.operation == "CONNECT":
             return
-        self._check_limits(request, request.new)
         if request.creates("", "pods"):
-            if self._service_accounts:
-                self._check_account(request, request.new)
-            self._check_overhead(request, request.new["spec"])
+            self._check_limits(request, request.new)
         if request.is_of(_SCHEDULING, "priorityclasses"):
             self._check_default_priority(request, request.new)
 
@@ -125,11 +116,8 @@ class BuiltInPlugins:
 
     async def _wait_for_account(self, request: AdmissionRequest) -> None:
         """A namespace gets its account a moment after it was made, and whoever made it may be faster."""
-        new, namespace = request.new or {}, request.call.namespace
-        if _is_mirror(new) or _account_name(new) != _DEFAULT_ACCOUNT:
-            return
         for _ in range(_ACCOUNT_TRIES - 1):
-            if self._get("serviceaccounts", namespace, _DEFAULT_ACCOUNT) is not None:
+            if self._get("serviceaccounts", request.call.namespace, _DEFAULT_ACCOUNT) is not None:
                 return
             # Raises where no account comes any more.
             self._check_namespace(request)
@@ -137,35 +125,18 @@ class BuiltInPlugins:
 
     def _give_account(self, request: AdmissionRequest, pod: Document) -> None:
         """Each pod runs as an account of its namespace, finds its token in a volume, and has its pull secrets."""
-        if not _is_mirror(pod):
-            spec = pod["spec"]
-            set_account(spec, _account_name(pod))
-            account = self._account(request, spec)
-            if _mounts_token(spec, account):
-                _mount_token(spec)
-            secrets = [{"name": secret.get("name")} for secret in entries(account, "imagePullSecrets")]
-            if secrets and not spec.get("imagePullSecrets"):
-                spec["imagePullSecrets"] = secrets
-        self._check_account(request, pod)
-
-    def _check_account(self, request: AdmissionRequest, pod: Document) -> None:
-        spec = pod["spec"]
-        if _is_mirror(pod):
-            if spec.get("serviceAccountName"):
-                raise request.forbidden("a mirror pod may not reference service accounts")
-            return
-        if not spec.get("serviceAccountName"):
-            name = part(pod, "metadata").get("name") or ""
-            raise request.forbidden(f"no service account specified for pod {request.call.namespace}/{name}")
-        self._account(request, spec)
-
-    def _account(self, request: AdmissionRequest, spec: Document) -> Document:
-        namespace, name = request.call.namespace, spec["serviceAccountName"]
-        found = self._get("serviceaccounts", namespace, name)
-        if found is None:
+        spec, namespace, name = pod["spec"], request.call.namespace, _account_name(pod)
+        set_account(spec, name)
+        account = self._get("serviceaccounts", namespace, name)
+        if account is None:
             missing = f'serviceaccount "{name}" not found'
             raise request.forbidden(f"error looking up service account {namespace}/{name}: {missing}")
-        return found
+        wishes = (holder.get("automountServiceAccountToken") for holder in (spec, account))
+        if next((wish for wish in wishes if wish is not None), True):
+            _mount_token(spec)
+        secrets = [{"name": secret.get("name")} for secret in entries(account, "imagePullSecrets")]
+        if secrets and not spec.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = secrets
 
     # ------------------------------------------------------------------ Priority
 
@@ -218,46 +189,13 @@ class BuiltInPlugins:
 
     # ------------------------------------------------------------------ RuntimeClass
 
-    def _take_over_runtime_class(self, request: AdmissionRequest, spec: Document) -> None:
-        """Pods get the overhead and the node selection of their runtime class."""
-        found = self._runtime_class(request, spec)
-        fixed, given = part(part(found, "overhead"), "podFixed"), spec.get("overhead")
-        if found.get("overhead") is not None and given and _canonical(given) != _canonical(fixed):
-            raise request.forbidden(_MISMATCH)
-        if fixed:
-            spec["overhead"] = dict(fixed)
-        scheduling, selector = part(found, "scheduling"), part(spec, "nodeSelector")
-        wanted = part(scheduling, "nodeSelector")
-        for key, value in wanted.items():
-            if selector.get(key, value) != value:
-                raise request.forbidden(
-                    f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
-                    f"pod.spec.nodeSelector[{key}] = {selector[key]}"
-                )
-        if wanted:
-            spec["nodeSelector"] = {**selector, **wanted}
-        tolerated = entries(spec, "tolerations")
-        added = [toleration for toleration in entries(scheduling, "tolerations") if toleration not in tolerated]
-        if added:
-            spec["tolerations"] = [*tolerated, *added]
-
-    def _check_overhead(self, request: AdmissionRequest, spec: Document) -> None:
-        found, overhead = self._runtime_class(request, spec), part(spec, "overhead")
-        if found.get("overhead") is not None:
-            if _canonical(part(found["overhead"], "podFixed")) != _canonical(overhead):
-                raise request.forbidden(_MISMATCH)
-        elif overhead:
-            text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-            raise request.forbidden(text)
-
-    def _runtime_class(self, request: AdmissionRequest, spec: Document) -> Document:
+    def _check_runtime_class(self, request: AdmissionRequest, spec: Document) -> None:
+        """The class of a pod is there. Its overhead and its nodes do not matter here."""
         name = spec.get("runtimeClassName")
-        found = {} if name is None else self._get("runtimeclasses.node.k8s.io", "", name)
-        if found is None:
+        if name is not None and self._get("runtimeclasses.node.k8s.io", "", name) is None:
             raise request.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
-        return found
 
-    # ------------------------------------------------------------------ DefaultStorageClass, PodTopologyLabels
+    # ------------------------------------------------------------------ DefaultStorageClass
 
     def _set_storage_class(self, claim: Document) -> None:
         """A claim without a class gets the default one, of several the newest."""
@@ -270,49 +208,19 @@ class BuiltInPlugins:
             newest = max(defaults, key=lambda one: str(one["metadata"].get("creationTimestamp") or ""))
             spec["storageClassName"] = newest["metadata"]["name"]
 
-    def _label_topology(self, request: AdmissionRequest, new: Document) -> None:
-        """A pod has the zone and the region of its node as labels. A binding brings them to its pod."""
-        name = part(new, "spec").get("nodeName") if request.creates("", "pods") else ""
-        call, target = request.call, part(new, "target")
-        binds = (request.operation, call.group, call.plural, call.subresource) == ("CREATE", "", "pods", "binding")
-        if binds and target.get("kind") == "Node":
-            name = target.get("name")
-        node = self._get("nodes", "", name) if name else None
-        labels = part(part(node or {}, "metadata"), "labels")
-        copied = {label: labels[label] for label in _TOPOLOGY if label in labels}
-        if copied:
-            metadata = new.setdefault("metadata", {})
-            metadata["labels"] = {**part(metadata, "labels"), **copied}
-
     # ------------------------------------------------------------------ LimitRanger
 
     def _check_limits(self, request: AdmissionRequest, new: Document) -> None:
-        """Refuse pods and claims beyond the bounds of a LimitRange. Pods are looked at when they are created."""
-        leaves = part(request.old or {}, "metadata").get("deletionTimestamp")
-        claim = request.is_of("", "persistentvolumeclaims") and not leaves
-        if not claim and not request.creates("", "pods"):
-            return
+        """Refuse pods beyond the bounds of a LimitRange."""
         for limit_range in self._listed("limitranges", request.call.namespace):
             items = entries(part(limit_range, "spec"), "limits")
-            check = _claim_problems if claim else _pod_problems
-            found = list(dict.fromkeys(problem for item in items for problem in check(new, item)))
+            found = list(dict.fromkeys(problem for item in items for problem in _pod_problems(new, item)))
             if found:
                 raise request.forbidden(found[0] if len(found) == 1 else f"[{', '.join(found)}]")
 
 
-def _is_mirror(pod: Document) -> bool:
-    return _MIRROR in part(part(pod, "metadata"), "annotations")
-
-
 def _account_name(pod: Document) -> str:
     return pod["spec"].get("serviceAccountName") or _DEFAULT_ACCOUNT
-
-
-def _mounts_token(spec: Document, account: Document) -> bool:
-    for holder in (spec, account):
-        if holder.get("automountServiceAccountToken") is not None:
-            return bool(holder["automountServiceAccountToken"])
-    return True
 
 
 def _mount_token(spec: Document) -> None:
@@ -345,17 +253,6 @@ def _tolerate_lost_nodes(spec: Document) -> None:
         spec["tolerations"] = [*given, *added]
 
 
-def _canonical(amounts: Document) -> Document:
-    return {name: canonical(wire) for name, wire in amounts.items()}
-
-
-def _claim_problems(claim: Document, item: Document) -> Iterator[str]:
-    if item.get("type") == "PersistentVolumeClaim":
-        requests = ("request", read(part(part(claim, "spec"), "resources").get("requests")))
-        yield from _beyond(item, "min", requests)
-        yield from _beyond(item, "max", requests)
-
-
 def _pod_problems(pod: Document, item: Document) -> Iterator[str]:
     needs: list[tuple[Amounts, Amounts]] = []
     if item.get("type") == "Container":
@@ -367,7 +264,6 @@ def _pod_problems(pod: Document, item: Document) -> Iterator[str]:
     for requests, limits in needs:
         yield from _beyond(item, "min", ("request", requests), ("limit", limits))
         yield from _beyond(item, "max", ("limit", limits), ("request", requests))
-        yield from _apart(item, requests, limits)
 
 
 def _beyond(item: Document, field: Literal["min", "max"], *given: tuple[str, Amounts]) -> Iterator[str]:
@@ -383,18 +279,6 @@ def _beyond(item: Document, field: Literal["min", "max"], *given: tuple[str, Amo
             if amount is not None and (amount < bound if field == "min" else amount > bound):
                 yield f"{text}, but {said} is {amount}"
                 break
-
-
-def _apart(item: Document, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, most in sorted(read(item.get("maxLimitRequestRatio")).items()):
-        text = f"{name} max limit to request ratio per {item['type']} is {most}"
-        request, limit = requests.get(name), limits.get(name)
-        if not request:
-            yield f"{text}, but no request is specified or request is 0"
-        elif not limit:
-            yield f"{text}, but no limit is specified or limit is 0"
-        elif limit.milli() / request.milli() * 1000 > most.milli():
-            yield f"{text}, but provided ratio is {limit.milli() / request.milli():f}"
 
 
 def _apply_limits(limit_range: Document, pod: Document) -> None:

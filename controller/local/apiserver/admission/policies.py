@@ -6,7 +6,6 @@ https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-pol
 https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
 """
 
-import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.matching import GROUP, MatchScope, conditions_hold, is_exempt
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
-from trainwright.controller.local.apiserver.kinds.admission import PATCHES, VARIABLES
+from trainwright.controller.local.apiserver.kinds.admission import PATCHES, USED, VARIABLES
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.merge.errors import InternalError, PatchError
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
@@ -37,7 +36,6 @@ _NOT_SHOWN = ("managedFields", "ownerReferences")
 _ANYTHING: Document = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*", "*"]}
 
 _LONGEST_MESSAGE = 5 * 1024
-_USED = re.compile(r"\bvariables\.(\w+)")
 
 
 class ParameterError(ValueError):
@@ -61,17 +59,6 @@ class _Policy:
     @property
     def ignores_failures(self) -> bool:
         return bool(self.spec.get("failurePolicy") == "Ignore")
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyFailure:
-    """A validation that does not hold, or cannot be evaluated."""
-
-    message: str
-    reason: str = ""
-    """Of the answer; empty for the usual one."""
-    is_error: bool = False
-    """Whether it could not be evaluated: then the failure policy decides."""
 
 
 class Policies:
@@ -120,10 +107,9 @@ class Policies:
                     continue
                 is_missing = isinstance(error, ParameterError)
                 told = f"failed to configure binding: {error}" if is_missing else str(error)
-                message = f"policy '{policy.name}' with binding '{binding.name}' denied request: {told}"
-                refused = errors.forbidden(request.call.group, request.call.plural, request.name, "")
-                refused.message, refused.reason = message, "Forbidden" if is_missing else "Invalid"
-                refused.details = {**(refused.details or {}), "causes": [{"message": message}]}
+                said = f"policy '{policy.name}' with binding '{binding.name}' denied request: {told}"
+                refused = _refusal(request, said, "Forbidden" if is_missing else "Invalid")
+                refused.code, refused.message = 403, said
                 raise refused from error
 
     async def validate(self, request: AdmissionRequest) -> None:
@@ -136,12 +122,7 @@ class Policies:
             return
         denials = [denial for policy in policies async for denial in self._denials(policy, request)]
         if denials:
-            message, reason = denials[0]
-            error = errors.forbidden(request.call.group, request.call.plural, request.name, message)
-            error.reason = reason or "Invalid"
-            error.code = _CODES.get(error.reason, _INVALID)
-            error.details = {**(error.details or {}), "causes": [{"message": message}]}
-            raise error
+            raise _refusal(request, *denials[0])
 
     def _policies(self, policies_in: str, bindings_in: str) -> tuple[_Policy, ...]:
         """Those that have a binding, compiled once per change."""
@@ -173,25 +154,27 @@ class Policies:
                 yield binding
 
     async def _denials(self, policy: _Policy, request: AdmissionRequest) -> AsyncIterator[tuple[str, str]]:
-        """Message and reason of each failure that denies the request."""
+        """Message and reason of each failure that denies the request. `Audit` does nothing: there is no audit log."""
         served = policy.scope.served(request, self._registry, self._store)
         if served is None:
             return
         facts: Document | None = None
         for binding in self._bindings(policy, request):
+            named = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
             try:
                 given = await self._parameters(policy, binding, request)
             except ParameterError as error:
                 if not policy.ignores_failures:
-                    said = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
-                    yield f"{said} denied request: failed to configure binding: {error}", ""
+                    yield f"{named} denied request: failed to configure binding: {error}", "Invalid"
                 continue
             facts = facts or await self._facts(served, request)
             for parameter in given:
-                for failure in failures(policy.spec, {**facts, "params": parameter}):
-                    if not failure.is_error or not policy.ignores_failures:
-                        for denial in _acted_on(failure, binding, policy, request):
-                            yield denial
+                known = {**facts, "params": parameter}
+                for message, reason in failures(policy.spec, known, ignore_errors=policy.ignores_failures):
+                    if "Warn" in binding.spec["validationActions"]:
+                        request.call.warn(f"Validation failed for {named}: {message}")
+                    if "Deny" in binding.spec["validationActions"]:
+                        yield f"{named} denied request: {message}", reason
 
     async def _facts(self, served: Resource, request: AdmissionRequest) -> Document:
         """The variables of expressions, but for `params` and `variables`."""
@@ -248,16 +231,11 @@ class Policies:
         return [await self._conversions.served(served, one.document()) for one in stored]
 
 
-def _acted_on(
-    failure: PolicyFailure, binding: _Binding, policy: _Policy, request: AdmissionRequest
-) -> Iterator[tuple[str, str]]:
-    """What the actions of a binding make of a failure. `Audit` does nothing: there is no audit log."""
-    named = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
-    for action in binding.spec.get("validationActions") or ():
-        if action == "Deny":
-            yield f"{named} denied request: {failure.message}", failure.reason
-        elif action == "Warn":
-            request.call.warn(f"Validation failed for {named}: {failure.message}")
+def _refusal(request: AdmissionRequest, message: str, reason: str) -> errors.StatusError:
+    error = errors.forbidden(request.call.group, request.call.plural, request.name, message)
+    error.reason, error.code = reason, _CODES.get(reason, _INVALID)
+    error.details = {**(error.details or {}), "causes": [{"message": message}]}
+    return error
 
 
 def _patched(manager: FieldManager | None, kind: str, document: Document, value: Any) -> Document:
@@ -286,29 +264,30 @@ def _scope(document: Document) -> MatchScope:
 # -------------------------------------------------------------- one policy, one request, one parameter
 
 
-def failures(spec: Document, facts: Document) -> Iterator[PolicyFailure]:
-    """What is wrong with a request.
+def failures(spec: Document, facts: Document, *, ignore_errors: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with a request: message and reason of each validation that does not hold, or cannot be evaluated.
 
     Args:
         spec: of the policy.
         facts: values of all variables but `variables`.
+        ignore_errors: pass over what cannot be evaluated.
     """
     try:
         if not conditions_hold(spec.get("matchConditions") or (), facts):
             return
     except EvaluationError as error:
-        yield PolicyFailure(str(error), is_error=True)
+        if not ignore_errors:
+            yield str(error), "Invalid"
         return
     data, broken = _with_variables(spec, facts)
     for validation in spec.get("validations") or ():
         expression = validation["expression"]
         try:
-            holds = _value(expression, data, broken)
+            if _value(expression, data, broken) is not True:
+                yield _message(validation, data, broken), validation.get("reason") or "Invalid"
         except EvaluationError as error:
-            yield PolicyFailure(f"expression '{expression}' resulted in error: {error}", is_error=True)
-            continue
-        if holds is not True:
-            yield PolicyFailure(_message(validation, data, broken), validation.get("reason") or "")
+            if not ignore_errors:
+                yield f"expression '{expression}' resulted in error: {error}", "Invalid"
 
 
 def mutated(spec: Document, facts: Document, patch: Callable[[str, Document, Any], Document]) -> Iterator[Document]:
@@ -354,7 +333,7 @@ def _value(expression: str, data: Document, broken: dict[str, str]) -> Any:
     try:
         return compiled_over(expression, VARIABLES).run(data)
     except EvaluationError as error:
-        for name in _USED.findall(expression):
+        for name in USED.findall(expression):
             if name in broken:
                 raise EvaluationError(broken[name]) from error
         raise

@@ -18,8 +18,6 @@ from trainwright.controller.local.apiserver.admission.calling import Caller, Cal
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.matching import (
     GROUP,
-    MUTATING_WEBHOOKS,
-    VALIDATING_WEBHOOKS,
     MatchScope,
     conditions_hold,
     is_exempt,
@@ -36,7 +34,6 @@ log = logging.getLogger(__name__)
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 """As Go writes maps: webhooks see the order of the keys of a ConfigMap."""
-_VERSIONS = ("v1", "v1beta1")
 
 
 class Hook:
@@ -47,26 +44,16 @@ class Hook:
         self.mutating = mutating
         self.name: str = document["name"]
         self.scope = MatchScope(document, document.get("rules") or ())
-
-    @property
-    def ignores_failures(self) -> bool:
+        self.seconds = float(document.get("timeoutSeconds") or 10)
+        self.ignores_failures = document.get("failurePolicy") == "Ignore"
         """Whether a request passes if this webhook cannot be asked."""
-        return bool(self.document.get("failurePolicy") == "Ignore")
-
-    @property
-    def seconds(self) -> float:
-        """How long it may take to answer."""
-        return float(self.document.get("timeoutSeconds") or 10)
-
-    @property
-    def has_side_effects(self) -> bool:
+        self.has_side_effects = document.get("sideEffects") not in ("None", "NoneOnDryRun")
         """Whether it cannot be asked in a dry run."""
-        return self.document.get("sideEffects") not in ("None", "NoneOnDryRun")
-
-    @property
-    def is_asked_again(self) -> bool:
+        self.is_asked_again = document.get("reinvocationPolicy") == "IfNeeded"
         """Whether it is asked again after others changed the object."""
-        return bool(self.document.get("reinvocationPolicy") == "IfNeeded")
+        accepted = document.get("admissionReviewVersions") or ()
+        self.version = next((f"admission.k8s.io/{one}" for one in accepted if one in ("v1", "v1beta1")), "")
+        """Of the reviews; empty if it takes none that this server knows."""
 
 
 class _Known(NamedTuple):
@@ -93,7 +80,7 @@ class Webhooks:
         """Ask the mutating webhooks. Raises StatusError."""
         asked: list[tuple[Hook, int]] = []
         changes = 0
-        for hook in self._registered(request, MUTATING_WEBHOOKS):
+        for hook in self._registered(request, mutating=True):
             if (served := await self._concerned(hook, request)) is not None:
                 changes += await self._change(hook, served, request)
                 asked.append((hook, changes))
@@ -104,7 +91,7 @@ class Webhooks:
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Ask the validating webhooks. Raises StatusError."""
-        hooks = self._registered(request, VALIDATING_WEBHOOKS)
+        hooks = self._registered(request, mutating=False)
         relevant = [(hook, served) for hook in hooks if (served := await self._concerned(hook, request)) is not None]
         if not relevant:
             return
@@ -115,16 +102,16 @@ class Webhooks:
 
     # ------------------------------------------------------------------ who is asked
 
-    def _registered(self, request: AdmissionRequest, plural: str) -> tuple[Hook, ...]:
+    def _registered(self, request: AdmissionRequest, *, mutating: bool) -> tuple[Hook, ...]:
         """The webhooks whose rules name the resource of a request: most are about one that none of them names."""
-        collection = f"{plural}.{GROUP}"
+        collection = f"{'mutating' if mutating else 'validating'}webhookconfigurations.{GROUP}"
         stored = self._store.collection(collection)
         if not stored.by_name or is_exempt(request):
             return ()
         known = self._hooks.get(collection)
         if known is None or known.version != stored.changed:
             hooks = tuple(
-                Hook(document, mutating=plural == MUTATING_WEBHOOKS)
+                Hook(document, mutating=mutating)
                 for one in stored.listed()
                 for document in one.document().get("webhooks") or ()
             )
@@ -186,15 +173,16 @@ class Webhooks:
                 **request.review(served),
                 **await self._conversions.objects(request, served),
             }
-            version = _review_version(hook)
-            review = {"kind": "AdmissionReview", "apiVersion": version, "request": content}
+            if not hook.version:
+                raise CallError("it does not accept AdmissionReviews of v1 or v1beta1")
+            review = {"kind": "AdmissionReview", "apiVersion": hook.version, "request": content}
             try:
                 body = await self._caller.send(hook.document["clientConfig"], _encode(review), hook.seconds)
             except TimeoutError as error:
                 raise CallError("context deadline exceeded") from error
             except CallError as error:
                 raise CallError(f"failed to call webhook: {error}") from error
-            response = _response(body, uid, version, mutating=hook.mutating)
+            response = _response(body, uid, hook)
         except CallError as error:
             if hook.ignores_failures:
                 log.warning("webhook %s failed and is ignored: %s", hook.name, error)
@@ -207,65 +195,38 @@ class Webhooks:
         return response
 
 
-def _review_version(hook: Hook) -> str:
-    """The first that the webhook takes and this server knows. Raises CallError."""
-    known = [name for name in hook.document.get("admissionReviewVersions") or () if name in _VERSIONS]
-    if not known:
-        raise CallError(
-            "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
-        )
-    return f"admission.k8s.io/{known[0]}"
-
-
-def _response(body: bytes, uid: str, version: str, *, mutating: bool) -> Document:
+def _response(body: bytes, uid: str, hook: Hook) -> Document:
+    """The response of a review. Raises CallError."""
     try:
         review = read_json(body)
     except ValueError as error:
-        raise CallError(
-            f"failed to call webhook: couldn't get version/kind; json parse error: {error}"
-            if body
-            else "failed to call webhook: 0-length response"
-        ) from error
-    if not isinstance(review, dict):
-        raise CallError("failed to call webhook: the answer is not an AdmissionReview")
-    response = review.get("response")
-    invalid = "received invalid webhook response: "
+        raise CallError(f"failed to call webhook: couldn't get version/kind; json parse error: {error}") from error
+    response = review.get("response") if isinstance(review, dict) else None
+    problem = ""
     if not isinstance(response, dict):
-        raise CallError(f"{invalid}webhook response was absent")
-    if version.endswith("/v1"):
+        raise CallError("received invalid webhook response: webhook response was absent")
+    if hook.version.endswith("/v1"):
+        given, wanted = (
+            f"{review.get('apiVersion')}, Kind={review.get('kind')}",
+            f"{hook.version}, Kind=AdmissionReview",
+        )
+        patches = {bool(response.get(field)) for field in ("patch", "patchType")}
         if response.get("uid") != uid:
-            raise CallError(f'{invalid}expected response.uid="{uid}", got "{response.get("uid") or ""}"')
-        given = (review.get("apiVersion"), review.get("kind"))
-        if given != (version, "AdmissionReview"):
-            raise CallError(
-                f"{invalid}expected webhook response of {version}, Kind=AdmissionReview, "
-                f"got {given[0]}, Kind={given[1]}"
-            )
-        _check_patch(response, invalid, mutating=mutating)
+            problem = f'expected response.uid="{uid}", got "{response.get("uid") or ""}"'
+        elif given != wanted:
+            problem = f"expected webhook response of {', Kind='.join(wanted)}, got {given[0]}, Kind={given[1]}"
+        elif len(patches) > 1 and hook.mutating:
+            problem = "webhook returned only one of response.patch and response.patchType"
+        elif True in patches and not hook.mutating:
+            problem = "validating webhook may not return response.patch or response.patchType"
+    if problem:
+        raise CallError(f"received invalid webhook response: {problem}")
     return response
-
-
-def _check_patch(response: Document, invalid: str, *, mutating: bool) -> None:
-    patch, kind = response.get("patch"), response.get("patchType")
-    if not mutating:
-        for field, value in (("patch", patch), ("patchType", kind)):
-            if value:
-                raise CallError(f"{invalid}validating webhook may not return response.{field}")
-        return
-    if patch and not kind:
-        raise CallError(f"{invalid}webhook returned response.patch but not response.patchType")
-    if kind and not patch:
-        raise CallError(f"{invalid}webhook returned response.patchType but not response.patch")
 
 
 def _refusal(name: str, result: Document | None) -> errors.StatusError:
     result = result or {}
-    denied = f'admission webhook "{name}" denied the request'
-    code = int(result.get("code") or 0)
-    if result.get("message"):
-        message = f"{denied}: {result['message']}"
-    elif result.get("reason"):
-        message = f"{denied}: {result['reason']}"
-    else:
-        message = f"{denied} without explanation"
-    return errors.StatusError(max(code, 400), str(result.get("reason") or ""), message, result.get("details"))
+    why = result.get("message") or result.get("reason")
+    message = f'admission webhook "{name}" denied the request{f": {why}" if why else " without explanation"}'
+    code, reason = max(int(result.get("code") or 0), 400), str(result.get("reason") or "")
+    return errors.StatusError(code, reason, message, result.get("details"))
