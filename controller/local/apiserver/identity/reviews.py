@@ -50,13 +50,32 @@ def read_review(call: RequestInfo) -> tuple[Document, MediaTypeOptions]:
     return track(call, None, document, options), wanted
 
 
-class TokenReviewServer:
-    """Serves TokenReviews."""
+class Reviews:
+    """Answers TokenRequests and reviews; `serve_identity` says which method serves which endpoint.
 
-    def __init__(self, authenticator: TokenAuthenticator) -> None:
+    Args:
+        store: of accounts, and of the pods that tokens are bound to.
+        tokens: issues them.
+        authenticator: of the server.
+        authorizer: of the server.
+        admission: refuses requests in namespaces that do not exist. Webhooks are not asked.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        tokens: AccountTokens,
+        authenticator: TokenAuthenticator,
+        authorizer: Authorizer,
+        admission: Chain,
+    ) -> None:
+        self._store = store
+        self._tokens = tokens
         self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._admission = admission
 
-    async def create(self, call: RequestInfo) -> ServerResponse:
+    async def review_token(self, call: RequestInfo) -> ServerResponse:
         """Tell whose a token is. Raises StatusError."""
         review, wanted = read_review(call)
         spec = review["spec"]
@@ -71,30 +90,13 @@ class TokenReviewServer:
             review["status"] = {"authenticated": True, "user": user, "audiences": list(found.audiences)}
         return shown(call, review, wanted, 201)
 
+    async def review_self(self, call: RequestInfo) -> ServerResponse:
+        """Serve a SelfSubjectReview. Raises StatusError."""
+        _, wanted = read_review(call)
+        metadata = {"creationTimestamp": times.format_time(call.now)}
+        return shown(call, _review(call, metadata=metadata, status={"userInfo": user_info(call.user)}), wanted, 201)
 
-async def review_self(call: RequestInfo) -> ServerResponse:
-    """Serve a SelfSubjectReview. Raises StatusError."""
-    _, wanted = read_review(call)
-    review = {
-        "kind": call.kind,
-        "apiVersion": call.resource.api_version,
-        "metadata": {"creationTimestamp": times.format_time(call.now)},
-        "status": {"userInfo": user_info(call.user)},
-    }
-    return shown(call, review, wanted, 201)
-
-
-class AccessReviews:
-    """Serves them.
-
-    Args:
-        authorizer: of the server.
-    """
-
-    def __init__(self, authorizer: Authorizer) -> None:
-        self._authorizer = authorizer
-
-    async def access(self, call: RequestInfo) -> ServerResponse:
+    async def review_access(self, call: RequestInfo) -> ServerResponse:
         """Serve a SubjectAccessReview, SelfSubjectAccessReview or LocalSubjectAccessReview. Raises StatusError."""
         review, wanted = read_review(call)
         set_namespace(review["metadata"], call.namespace)
@@ -103,13 +105,10 @@ class AccessReviews:
             # kube-apiserver names no kind here.
             raise errors.invalid(call.group, "", "", found)
         decision = self._authorizer.decide(_attributes(call, review["spec"]))
-        status: Document = {"allowed": decision.allowed}
-        if decision.reason:
-            status["reason"] = decision.reason
-        review["status"] = status
+        review["status"] = {"allowed": decision.allowed} | ({"reason": decision.reason} if decision.reason else {})
         return shown(call, review, wanted, 201)
 
-    async def rules(self, call: RequestInfo) -> ServerResponse:
+    async def review_rules(self, call: RequestInfo) -> ServerResponse:
         """Serve a SelfSubjectRulesReview. Raises StatusError."""
         review, wanted = read_review(call)
         namespace = review["spec"].get("namespace")
@@ -127,14 +126,83 @@ class AccessReviews:
         }
         if found.problem:
             status["evaluationError"] = found.problem
-        made = {
-            "kind": call.kind,
-            "apiVersion": call.resource.api_version,
-            "metadata": {},
-            "spec": {},
-            "status": status,
+        return shown(call, _review(call, metadata={}, spec={}, status=status), wanted, 201)
+
+    async def request_token(self, call: RequestInfo) -> ServerResponse:
+        """Issue a token. Raises StatusError."""
+        if call.request.method != "POST":
+            raise errors.method_not_allowed()
+        wanted = negotiate(call)
+        options = write_options(call.request, "CreateOptions")
+        request = bodies.read_object(call, options.validation)
+        spec = request["spec"] = request.get("spec") or {}
+        if spec.get("expirationSeconds") is None:
+            spec["expirationSeconds"] = _DEFAULT_SECONDS
+        request = track(call, None, request, options)
+        await self._admission.mutate(AdmissionRequest(call, "CREATE", request, None, options))
+        meta = metadata_of(request)
+        set_namespace(meta, call.namespace)
+        account = self._account(call, meta)
+        spec["audiences"] = spec.get("audiences") or [self._tokens.issuer]
+        spec.setdefault("boundObjectRef", None)
+        seconds = spec["expirationSeconds"]
+        if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
+            wrong = invalid("spec.expirationSeconds", seconds, f"must be from {_LEAST_SECONDS} to {_MOST_SECONDS}")
+            raise errors.invalid(_AUTHENTICATION, "TokenRequest", "", [wrong])
+        bound = self._bound(call, spec["boundObjectRef"])
+        moment = call.now.replace(microsecond=0)
+        meta["creationTimestamp"] = times.format_time(moment)
+        request["status"] = {
+            "token": self._tokens.issue(account, bound, seconds=seconds, audiences=spec["audiences"]),
+            "expirationTimestamp": times.format_time(moment + timedelta(seconds=seconds)),
         }
-        return shown(call, made, wanted, 201)
+        return shown(call, request, wanted, 201)
+
+    def _account(self, call: RequestInfo, meta: Document) -> Document:
+        if meta.get("name") and meta["name"] != call.name:
+            wrong = invalid("metadata.name", meta["name"], "must match the service account name if specified")
+            raise errors.invalid(_AUTHENTICATION, "TokenRequest", call.name, [wrong])
+        stored = self._store.get("serviceaccounts", call.key)
+        if stored is None:
+            raise call.not_found()
+        account = stored.document()
+        uid = uid_of(account)
+        if meta.get("uid") and meta["uid"] != uid:
+            why = f"the UID in the token request ({meta['uid']}) does not match the UID of the service account ({uid})"
+            raise errors.conflict(_AUTHENTICATION, "TokenRequest", call.name, why)
+        meta["name"], meta["uid"] = call.name, uid
+        return account
+
+    def _bound(self, call: RequestInfo, reference: Document | None) -> dict[str, Document]:
+        """The pod that a reference leads to, and its node. Raises StatusError."""
+        if reference is None:
+            return {}
+        version, kind, name = reference.get("apiVersion"), reference.get("kind") or "", reference.get("name") or ""
+        if (version, kind) != ("v1", "Pod"):
+            raise errors.bad_request(f"cannot bind token to object of type {version}, Kind={kind}")
+        stored = self._store.get("pods", ObjectName(call.namespace, name))
+        if stored is None:
+            raise errors.not_found("", "pods", name)
+        pod = stored.document()
+        spec = pod.get("spec") or {}
+        if (spec.get("serviceAccountName") or "") != call.name:
+            raise errors.bad_request(
+                f'cannot bind token for serviceaccount "{call.name}" to pod running with different serviceaccount name.'
+            )
+        if reference.get("uid") and reference["uid"] != uid_of(pod):
+            why = (
+                f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record. "
+                "The object might have been deleted and then recreated"
+            )
+            raise errors.conflict("", kind, name, why)
+        if not spec.get("nodeName"):
+            return {"pod": pod}
+        node = self._store.get("nodes", ObjectName("", spec["nodeName"]))
+        return {"pod": pod, "node": {"metadata": {"name": spec["nodeName"]}} if node is None else node.document()}
+
+
+def _review(call: RequestInfo, **fields: Document) -> Document:
+    return {"kind": call.kind, "apiVersion": call.resource.api_version, **fields}
 
 
 def _without(rule: Document, field: str) -> Document:
@@ -187,111 +255,6 @@ def _access_errors(call: RequestInfo, review: Document) -> list[DocumentError]:
     return found
 
 
-class TokenRequests:
-    """Serves TokenRequests.
-
-    Args:
-        store: of accounts, and of what tokens are bound to.
-        tokens: issues them.
-        admission: refuses requests in namespaces that do not exist.
-    """
-
-    def __init__(self, store: ObjectStore, tokens: AccountTokens, admission: Chain) -> None:
-        self._store = store
-        self._tokens = tokens
-        self._admission = admission
-
-    async def create(self, call: RequestInfo) -> ServerResponse:
-        """Issue a token. Raises StatusError."""
-        if call.request.method != "POST":
-            raise errors.method_not_allowed()
-        wanted = negotiate(call)
-        options = write_options(call.request, "CreateOptions")
-        request = bodies.read_object(call, options.validation)
-        spec = request["spec"] = request.get("spec") or {}
-        if spec.get("expirationSeconds") is None:
-            spec["expirationSeconds"] = _DEFAULT_SECONDS
-        request = track(call, None, request, options)
-        await self._admission.mutate(AdmissionRequest(call, "CREATE", request, None, options))
-        meta = metadata_of(request)
-        set_namespace(meta, call.namespace)
-        account = self._account(call, meta)
-        spec["audiences"] = spec.get("audiences") or [self._tokens.issuer]
-        spec.setdefault("boundObjectRef", None)
-        seconds = spec["expirationSeconds"]
-        _check_seconds(seconds)
-        bound = self._bound(call, spec["boundObjectRef"])
-        moment = call.now.replace(microsecond=0)
-        meta["creationTimestamp"] = times.format_time(moment)
-        request["status"] = {
-            "token": self._tokens.issue(account, bound, seconds=seconds, audiences=spec["audiences"]),
-            "expirationTimestamp": times.format_time(moment + timedelta(seconds=seconds)),
-        }
-        return shown(call, request, wanted, 201)
-
-    def _account(self, call: RequestInfo, meta: Document) -> Document:
-        if meta.get("name") and meta["name"] != call.name:
-            why = "must match the service account name if specified"
-            raise errors.invalid(
-                _AUTHENTICATION, "TokenRequest", call.name, [invalid("metadata.name", meta["name"], why)]
-            )
-        stored = self._store.get("serviceaccounts", call.key)
-        if stored is None:
-            raise call.not_found()
-        account = stored.document()
-        uid = uid_of(account)
-        if meta.get("uid") and meta["uid"] != uid:
-            why = f"the UID in the token request ({meta['uid']}) does not match the UID of the service account ({uid})"
-            raise errors.conflict(_AUTHENTICATION, "TokenRequest", call.name, why)
-        meta["name"], meta["uid"] = call.name, uid
-        return account
-
-    def _bound(self, call: RequestInfo, reference: Document | None) -> dict[str, Document]:
-        """By kind, what a reference leads to. Raises StatusError."""
-        if reference is None:
-            return {}
-        kind, name = reference.get("kind") or "", reference.get("name") or ""
-        if reference.get("apiVersion") != "v1" or kind not in ("Pod", "Node", "Secret"):
-            raise errors.bad_request(f"cannot bind token to object of type {reference.get('apiVersion')}, Kind={kind}")
-        plural = f"{kind.lower()}s"
-        stored = self._store.get(plural, ObjectName("" if kind == "Node" else call.namespace, name))
-        if stored is None:
-            raise errors.not_found("", plural, name)
-        found = stored.document()
-        bound = {kind.lower(): found}
-        if kind == "Pod":
-            bound |= self._node_of(call, found)
-        if reference.get("uid") and reference["uid"] != uid_of(found):
-            why = (
-                f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record. "
-                "The object might have been deleted and then recreated"
-            )
-            raise errors.conflict("", kind, name, why)
-        return bound
-
-    def _node_of(self, call: RequestInfo, pod: Document) -> dict[str, Document]:
-        spec = pod.get("spec") or {}
-        if (spec.get("serviceAccountName") or "") != call.name:
-            raise errors.bad_request(
-                f'cannot bind token for serviceaccount "{call.name}" to pod running with different serviceaccount name.'
-            )
-        if not spec.get("nodeName"):
-            return {}
-        node = self._store.get("nodes", ObjectName("", spec["nodeName"]))
-        return {"node": {"metadata": {"name": spec["nodeName"]}} if node is None else node.document()}
-
-
-def _check_seconds(seconds: int) -> None:
-    field = "spec.expirationSeconds"
-    if seconds < _LEAST_SECONDS:
-        found = invalid(field, seconds, "may not specify a duration less than 10 minutes")
-    elif seconds > _MOST_SECONDS:
-        found = invalid(field, seconds, "may not specify a duration larger than 2^32 seconds")
-    else:
-        return
-    raise errors.invalid(_AUTHENTICATION, "TokenRequest", "", [found])
-
-
 def serve_identity(
     server: APIServer,
     tokens: AccountTokens,
@@ -299,20 +262,11 @@ def serve_identity(
     authorizer: Authorizer,
     admission: Chain,
 ) -> None:
-    """Serve TokenRequests and all reviews.
-
-    Args:
-        server: serves them.
-        tokens: issues the tokens.
-        authenticator: of the server; TokenReviews ask it.
-        authorizer: of the server; access reviews ask it.
-        admission: refuses requests in namespaces that do not exist. Webhooks are not asked.
-    """
-    serve = server.register_handler
-    serve("", "serviceaccounts", "token", TokenRequests(server.store, tokens, admission).create)
-    serve(_AUTHENTICATION, "tokenreviews", "", TokenReviewServer(authenticator).create)
-    serve(_AUTHENTICATION, "selfsubjectreviews", "", review_self)
-    reviews = AccessReviews(authorizer)
+    """Serve TokenRequests and all reviews; `Reviews` says what the arguments are."""
+    serve, reviews = server.register_handler, Reviews(server.store, tokens, authenticator, authorizer, admission)
+    serve("", "serviceaccounts", "token", reviews.request_token)
+    serve(_AUTHENTICATION, "tokenreviews", "", reviews.review_token)
+    serve(_AUTHENTICATION, "selfsubjectreviews", "", reviews.review_self)
     for name in ("subjectaccessreviews", "selfsubjectaccessreviews", "localsubjectaccessreviews"):
-        serve(_AUTHORIZATION, name, "", reviews.access)
-    serve(_AUTHORIZATION, "selfsubjectrulesreviews", "", reviews.rules)
+        serve(_AUTHORIZATION, name, "", reviews.review_access)
+    serve(_AUTHORIZATION, "selfsubjectrulesreviews", "", reviews.review_rules)

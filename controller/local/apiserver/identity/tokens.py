@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who asks: client certificates, the administrator's token, and the tokens of service accounts.
 
-https://kubernetes.io/docs/reference/access-authn-authz/authentication/ and, for tokens that are bound to objects,
+https://kubernetes.io/docs/reference/access-authn-authz/authentication/ and, for tokens that are bound to pods,
 https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/#bound-service-account-tokens
-A token is void when its account, pod, secret or node is gone or has another uid. kube-apiserver remembers valid
+A token is void when its account or pod is gone or has another uid. kube-apiserver remembers valid
 tokens for ten seconds; here a deletion has an effect at once.
 """
 
@@ -22,7 +22,6 @@ from trainwright.api import times
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.surroundings import new_uid
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.request.info import (
     ACCOUNT_PREFIX,
     ANONYMOUS,
@@ -41,7 +40,6 @@ ADMINISTRATOR = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
 ISSUER = "https://kubernetes.default.svc"
 """Issuer of the tokens of service accounts, and the audience of this API server. It does not depend on the port."""
 _INVALID = "invalid bearer token"
-_VOID = "service account token has been invalidated"
 _HALF = 32
 """Bytes of each of the two numbers of a signature, and of each coordinate of a point on P-256."""
 _LEEWAY = timedelta(minutes=1)
@@ -169,8 +167,7 @@ class AccountTokens:
 
         Args:
             account: as stored.
-            bound: by kind (`pod`, `secret`, `node`), the object with which the token ends. With a pod comes its node,
-                which is only told, and may lack a uid if the Node does not exist.
+            bound: `pod`, with which the token ends, and its `node`, which may lack a uid if the Node does not exist.
             seconds: of its life.
             audiences: for whom it is.
         """
@@ -205,44 +202,38 @@ class AccountTokens:
             raise InvalidTokenError(
                 f"token audiences {_listed(given)} is invalid for the target audiences {_listed(audiences)}"
             )
-        self._check_times(claims)
-        said: Document = claims["kubernetes.io"]
-        self._check_objects(said)
-        return Identity(_user(said, str(claims.get("jti") or "")), matching)
-
-    def _check_times(self, claims: Document) -> None:
         now, leeway = self._now().timestamp(), _LEEWAY.total_seconds()
         if now + leeway < claims["nbf"]:
             raise InvalidTokenError("service account token is not valid yet")
         if now - leeway > claims["exp"]:
             raise InvalidTokenError("service account token has expired")
+        said: Document = claims["kubernetes.io"]
+        self._check_objects(said)
+        return Identity(_user(said, str(claims.get("jti") or "")), matching)
 
     def _check_objects(self, said: Document) -> None:
-        namespace, account = said["namespace"], said["serviceaccount"]
+        """Raises InvalidTokenError where the account or the pod of a token is gone, or is another one."""
+        namespace, account, pod = said["namespace"], said["serviceaccount"], said.get("pod")
         name = account["name"]
-        found = self._store.get("serviceaccounts", ObjectName(namespace, name))
+        found = self._document("serviceaccounts", namespace, name)
         if found is None:
             raise InvalidTokenError(f'serviceaccounts "{name}" not found')
-        document = found.document()
-        if uid_of(document) != account["uid"]:
-            raise InvalidTokenError(f"service account UID ({uid_of(document)}) does not match claim ({account['uid']})")
-        if self._is_over(document):
+        if uid_of(found) != account["uid"]:
+            raise InvalidTokenError(f"service account UID ({uid_of(found)}) does not match claim ({account['uid']})")
+        if self._is_over(found):
             raise InvalidTokenError(f"service account {namespace}/{name} has been deleted")
-        for kind in ("secret", "pod", "node"):
-            # The node of a pod is only told.
-            if kind in said and not (kind == "node" and "pod" in said):
-                self._check_bound(kind, "" if kind == "node" else namespace, said[kind])
+        if pod is None:
+            return
+        bound = self._document("pods", namespace, pod["name"])
+        if bound is not None and uid_of(bound) != pod["uid"]:
+            claim = f"service account pod ref claim ({pod['uid']})"
+            raise InvalidTokenError(f"pod UID ({uid_of(bound)}) does not match {claim}")
+        if bound is None or self._is_over(bound):
+            raise InvalidTokenError("service account token has been invalidated")
 
-    def _check_bound(self, kind: str, namespace: str, reference: Document) -> None:
-        found = self._store.get(f"{kind}s", ObjectName(namespace, reference["name"]))
-        if found is None:
-            raise InvalidTokenError(_VOID)
-        document = found.document()
-        if uid_of(document) != reference.get("uid"):
-            claim = f"service account {kind} ref claim ({reference.get('uid') or ''})"
-            raise InvalidTokenError(f"{kind} UID ({uid_of(document)}) does not match {claim}")
-        if self._is_over(document):
-            raise InvalidTokenError(_VOID)
+    def _document(self, collection: str, namespace: str, name: str) -> Document | None:
+        found = self._store.get(collection, ObjectName(namespace, name))
+        return None if found is None else found.document()
 
     def _is_over(self, document: Document) -> bool:
         moment = document["metadata"].get("deletionTimestamp")
@@ -292,11 +283,9 @@ class IssuerPages:
         self._key, self._issuer, self._url = key, issuer, url
 
     def __call__(self, request: ServerRequest) -> ServerResponse | None:
-        """Answer one of the two pages. Raises StatusError."""
+        """Answer one of the two pages."""
         if request.path not in (_CONFIGURATION, _KEYS):
             return None
-        if request.method not in ("GET", "HEAD"):
-            raise errors.method_not_allowed()
         document: Document = {"keys": [self._key.public]}
         if request.path == _CONFIGURATION:
             document = {
@@ -307,9 +296,5 @@ class IssuerPages:
                 "id_token_signing_alg_values_supported": ["ES256"],
             }
         media = "application/json" if request.path == _CONFIGURATION else "application/jwk-set+json"
-        offered, accept = {media, "application/*", "*/*"}, request.headers.get("accept", "")
-        if accept and not any(part.partition(";")[0].strip() in offered for part in accept.split(",")):
-            message = f"406: Not Acceptable\n\nAvailable representations: {media}"
-            raise errors.StatusError(406, "NotAcceptable", message, {})
         headers = {"Cache-Control": "public, max-age=3600"}
         return ServerResponse(body=encode(document), content_type=media, headers=headers)
