@@ -56,7 +56,7 @@ def number_text(number: float) -> str:
         return str(number)
     if number == 0 or 1e-6 <= abs(number) < 1e21:
         return format(Decimal(repr(number)), "f").removesuffix(".0")
-    return _with_exponent(number).replace("e-0", "e-")
+    return repr(number).replace("e-0", "e-")
 
 
 def json_text(value: Value) -> str:
@@ -83,47 +83,13 @@ def escaped(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string as Go's `%q` prints it."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join(map(_quoted_character, text)) + '"'
-
-
-_NAMED = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v", "\\": "\\", '"': '"'}
-
-
-def _quoted_character(character: str) -> str:
-    if character in _NAMED:
-        return "\\" + _NAMED[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
-
-
-def float_text(number: float) -> str:
-    """A float64 as Go's `%v` prints it."""
-    if number == 0 or 1e-4 <= abs(number) < 1e6:
-        return format(Decimal(repr(number)), "f").removesuffix(".0")
-    return _with_exponent(number)
-
-
-def _with_exponent(number: float) -> str:
-    """The shortest form with an exponent of at least two digits, such as 1.5e+21."""
-    sign, digits, _ = Decimal(repr(number)).normalize().as_tuple()
-    exponent = Decimal(repr(number)).adjusted()
-    whole, rest = str(digits[0]), "".join(map(str, digits[1:]))
-    mantissa = f"{whole}.{rest}" if rest else whole
-    return f"{'-' if sign else ''}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    """A text in quotation marks."""
+    return text_in_json(text)
 
 
 def shown(value: Value) -> str:
-    """A value for people: a text as it is, a number as Go prints it, anything else as JSON."""
-    if type(value) is str:
-        return value
-    return float_text(value) if type(value) is float else json_text(value)
+    """A value for people: a text as it is, anything else as JSON."""
+    return value if type(value) is str else json_text(value)
 
 
 def copied(value: Any) -> Any:

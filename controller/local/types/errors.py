@@ -7,7 +7,7 @@ Source of the texts: `k8s.io/apimachinery/pkg/util/validation/field`.
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from trainwright.controller.local.values import json_text, quoted, shown
+from trainwright.controller.local.values import json_text, quoted
 
 
 class DocumentError(NamedTuple):
@@ -69,10 +69,7 @@ def error(reason: str, field: str, value: Any = "", detail: str = "") -> Documen
 
 
 def _value_text(value: Any) -> str:
-    kind = type(value)
-    if kind is str:
-        return quoted(value)
-    return shown(value) if kind in (int, float, bool) else json_text(value)
+    return quoted(value) if type(value) is str else json_text(value)
 
 
 def required(field: str, detail: str = "") -> DocumentError:

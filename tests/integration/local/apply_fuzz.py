@@ -382,7 +382,7 @@ _ELEMENTS = (
     'k:{"port":80,"protocol":"TCP"}',
     'k:{"protocol":"TCP","port":80}',
     'k:{"port":8.0e1,"protocol":"UDP"}',
-    'k:{"port":12345678}',
+    'k:{"port":12345}',
     'k:{"name":null}',
     'k:{"on":true}',
     'k:{"name":"<&>"}',

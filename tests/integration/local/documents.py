@@ -16,7 +16,7 @@ GROUP = "test.example"
 KIND = "Thing"
 NAMES = ("a", "b", "c", "d<e")
 _TEXTS = ("x", "y", "z", "ü", 'q"<>&', "")
-_NUMBERS = (0, 1, 2, 80, 443, 1_000_000, 12_345_678, -3, 1.5, 2.0)
+_NUMBERS = (0, 1, 2, 80, 443, 100_000, 12_345_678, -3, 1.5, 2.0)
 _PROTOCOLS = ("TCP", "UDP")
 _REFERENCE = "#/components/schemas/"
 
@@ -321,7 +321,7 @@ class Documents:
             item.pop(key, None)
         values = {
             "name": self._random.choice(_TEXTS[:5]),
-            "port": self._random.choice([80, 443, 1_000_000, 12_345_678]),
+            "port": self._random.choice([80, 443, 100_000, 12_345_678]),
             "protocol": self._random.choice(_PROTOCOLS),
             "on": self._random.random() < 0.5,
             "uid": self._random.choice("123"),

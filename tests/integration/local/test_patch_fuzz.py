@@ -64,16 +64,19 @@ class Patches:
         if self._chance(0.3):
             deleted = self._some(values)
             made[f"$deleteFromPrimitiveList/{field}"] = [one for one in deleted if one not in made.get(field, ())]
-        if self._chance(0.3):
-            made[f"$setElementOrder/{field}"] = self._some(values)
+        self._order(made, field, values)
 
     def _items(self, made: Document, field: str, key: str, keys: Any, maker: Any) -> None:
         if self._chance(0.6):
             made[field] = [self._item(key, value, maker) for value in self._some(keys)]
             if self._chance(0.03):
                 made[field].append({"$patch": "replace"})
-        if self._chance(0.3):
-            made[f"$setElementOrder/{field}"] = [{key: value} for value in self._some(keys)]
+        self._order(made, field, [{key: value} for value in keys])
+
+    def _order(self, made: Document, field: str, items: list[Any]) -> None:
+        # An order of nothing, which kubectl never sends, is one of the differences.
+        if self._chance(0.3) and (order := self._some(items)):
+            made[f"$setElementOrder/{field}"] = order
 
     def _item(self, key: str, value: Any, maker: Any) -> Document:
         if self._chance(0.15):

@@ -11,11 +11,8 @@ from trainwright.controller.local.apiserver.merge.typed import UnfitError, check
 from trainwright.controller.local.types.model import DEDUCED, QUANTITY, RAW_EXTENSION, Types, custom_type
 
 REFERENCE = "#/components/schemas/"
-NO_KEYS = ".tags: element 0: associative list without keys has"
-OMITTED = (
-    '.items: element 1: associative list with keys has an element that omits all key fields ["name"] '
-    "(and doesn't have default values for any key fields)"
-)
+
+NO_SCALARS: list[tuple[Any, str]] = [(None, "null"), ({}, "{}"), ([], "[]")]
 
 
 def field(schema: dict[str, Any], **models: Any) -> Any:
@@ -115,22 +112,18 @@ def test_references_and_what_overrides_them() -> None:
     [
         ({"nothing": 1}, ".nothing: field not declared in schema"),
         ({"text": 1.5}, ".text: expected string, got 1.5"),
-        ({"number": "1"}, '.number: expected numeric (int or float), got "1"'),
-        ({"number": {}}, ".number: expected numeric (int or float), got {}"),
+        ({"number": "1"}, '.number: expected numeric, got "1"'),
         ({"flag": 1}, ".flag: expected boolean, got 1"),
         ({"when": [1]}, ".when: expected any scalar, got [1]"),
         ({"table": "x"}, '.table: expected map, got "x"'),
         ({"tags": {"a": 1}}, '.tags: expected list, got {"a":1}'),
         ({"plain": ["a", 2]}, ".plain[1]: expected string, got 2"),
         ({"tags": ["a", "b", "a"]}, '.tags: duplicate entries for key [="a"]'),
-        ({"tags": [None]}, f"{NO_KEYS} an element that's an explicit null"),
-        ({"tags": [{}]}, f"{NO_KEYS} an element that's a map type"),
-        ({"tags": [[]]}, ".tags: element 0: not supported: associative list with lists as elements"),
-        ({"items": [None]}, ".items: element 0: associative list with keys may not have a null element"),
-        ({"items": ["a"]}, ".items: element 0: associative list with keys may not have non-map elements"),
-        ({"items": [{"name": "a"}, {"x": "b"}]}, OMITTED),
+        *(({"tags": [one]}, f".tags: items of a set are plain values, not {text}") for one, text in NO_SCALARS),
+        ({"items": [None]}, ".items: items of a list with keys are objects, not null"),
+        ({"items": [{"name": "a"}, {"x": "b"}]}, ".items: an item has none of the keys of its list: name"),
         ({"items": [{"name": "a"}, {"name": "a", "x": "b"}]}, '.items: duplicate entries for key [name="a"]'),
-        ({"items": [{"name": "a", "flag": 1}]}, '.items[name="a"].flag: field not declared in schema'),
+        ({"items": [{"name": "a", "flag": 1}]}, ".items[0].flag: field not declared in schema"),
         (
             {"ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]},
             '.ports: duplicate entries for key [port=1,protocol="TCP"]',
@@ -139,14 +132,6 @@ def test_references_and_what_overrides_them() -> None:
 )
 def test_documents_that_do_not_fit(spec: Any, message: str) -> None:
     assert problems(spec) == f".spec{message}"
-
-
-def test_several_problems() -> None:
-    assert problems({"number": "1", "flag": 2}).splitlines() == [
-        "errors:",
-        '  .spec.number: expected numeric (int or float), got "1"',
-        "  .spec.flag: expected boolean, got 2",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can go wrong in an apply or a patch, with the status that the API server answers.
 
-ApplyError
-├── BadRequestError      400 BadRequest: the document cannot be an apply of this kind
-├── ConflictError        409 Conflict: another manager owns a field that the document would change
-└── InternalError        500 without a reason: the document or the stored object does not fit the schema
-    └── EntryError       an entry of managedFields cannot be read
-
-PatchError
-├── MalformedPatchError   400 BadRequest: the body is not a patch
-├── UnappliedPatchError   422 Invalid: a JSON patch does not apply; its message names no reason
-└── BrokenPatchError      500 without a reason: a strategic merge patch does not fit the object
-
 That typing errors, and a strategic merge patch without a merge key, are answered 500 is the behaviour of Kubernetes.
 Clients match on the texts of conflicts.
 """

@@ -181,9 +181,8 @@ class FieldManager:
         if entries_of(document) is not None:
             raise BadRequestError("metadata.managedFields must be nil")
         moment = times.format_time(now)
-        tracked = bool(managed.owners)
         live = _without_entries(live)
-        if not tracked:
+        if not managed.owners:
             # Credit what an untracked object holds, so that the first apply conflicts with it.
             managed = self._update(self._nothing(), live, managed, _BEFORE_FIRST_APPLY, moment)
         try:
@@ -192,7 +191,7 @@ class FieldManager:
             excused = excused_fields(self._view, live, self._version) if manager == KUBECTL else None
             kept = found.without(excused) if excused is not None else found.conflicts
             if kept:
-                raise conflict_error(kept, stored=tracked) from found
+                raise conflict_error(kept) from found
             made, managed = self._apply(live, document, managed, manager, moment, force=True)
         if manager == KUBECTL:
             made = with_last_applied(made, document)

@@ -25,10 +25,8 @@ from trainwright.controller.local.apiserver.merge.errors import EntryError
 from trainwright.controller.local.values import (
     TOO_DEEP,
     Value,
-    float_text,
     is_too_deep,
     json_text,
-    number_text,
     quoted,
     text_in_json,
 )
@@ -139,38 +137,23 @@ def in_order(elements: Iterable[str]) -> list[str]:
     return found
 
 
-def described(element: str, *, stored: bool) -> str:
-    """An element in a message, such as `.spec` or `[name="a"]`.
-
-    Args:
-        element: the element.
-        stored: it was read from managedFields, where Kubernetes takes numbers for float64: 1000000 is shown as 1e+06.
-            Other numbers are shown as they were written, but whole ones always as integers.
-    """
+def described(element: str) -> str:
+    """An element in a message, such as `.spec` or `[name="a"]`."""
     kind, content = element[:1], element[2:]
     if kind == "f":
         return "." + content
     if kind == "k":
         fields = json.loads(content).items()
-        return "[" + ",".join(f"{name}={_described_value(value, stored=stored)}" for name, value in fields) + "]"
+        return "[" + ",".join(f"{name}={_described_value(value)}" for name, value in fields) + "]"
     if kind == "v":
-        return f"[={_described_value(json.loads(content), stored=stored)}]"
+        return f"[={_described_value(json.loads(content))}]"
     if kind == "i":
         return f"[{content}]"
     return "{{invalid path element}}"
 
 
-def _described_value(value: Value, *, stored: bool) -> str:
-    kind = type(value)
-    if kind is str:
-        return quoted(value)
-    if kind is int or kind is float:
-        return float_text(float(value)) if stored or kind is float else number_text(value)
-    if kind is list:
-        return "[" + ",".join(_described_value(inner, stored=stored) for inner in value) + "]"
-    if kind is dict:
-        return "".join(f"{key}={_described_value(value[key], stored=stored)}" for key in sorted(value))
-    return {None: "null", True: "true", False: "false"}[value]
+def _described_value(value: Value) -> str:
+    return quoted(value) if type(value) is str else json_text(value)
 
 
 Tree = dict[str, "Tree"]
@@ -364,6 +347,6 @@ def paths(tree: Tree, prefix: Path = ()) -> Iterator[Path]:
         yield from paths(tree[element], (*prefix, element))
 
 
-def text(path: Path, *, stored: bool = True) -> str:
+def text(path: Path) -> str:
     """A path in a message, such as `.spec.containers[name="a"].image`."""
-    return "".join(described(element, stored=stored) for element in path)
+    return "".join(map(described, path))

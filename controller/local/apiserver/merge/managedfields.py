@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from trainwright.api import times
@@ -186,26 +187,14 @@ class Conflicts(Exception):  # noqa: N818 - it carries what may yet be allowed, 
         return tuple(conflict for conflict in self.conflicts if not fieldset.has(excused, conflict.path))
 
 
-def conflict_error(conflicts: tuple[FieldConflict, ...], *, stored: bool) -> ConflictError:
-    """The error for the client.
-
-    Args:
-        conflicts: at least one, those of each manager together.
-        stored: the owners were read from managedFields, where numbers in keys are float64.
-    """
-    texts = [fieldset.text(conflict.path, stored=stored) for conflict in conflicts]
-    causes = tuple(
-        FieldCause(f"conflict with {conflict.manager}", text) for conflict, text in zip(conflicts, texts, strict=True)
-    )
+def conflict_error(conflicts: tuple[FieldConflict, ...]) -> ConflictError:
+    """The error for the client, of at least one conflict; those of each manager stand together."""
+    causes = tuple(FieldCause(f"conflict with {one.manager}", fieldset.text(one.path)) for one in conflicts)
     if len(causes) == 1:
         return ConflictError(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
     lines: list[str] = []
-    previous: ManagerIdentity | None = None
-    for conflict, text in zip(conflicts, texts, strict=True):
-        if conflict.manager != previous:
-            lines.append(f"conflicts with {conflict.manager}:")
-            previous = conflict.manager
-        lines.append(f"- {text}")
+    for manager, group in groupby(zip(conflicts, causes, strict=True), key=lambda pair: pair[0].manager):
+        lines += [f"conflicts with {manager}:", *(f"- {cause.field}" for _, cause in group)]
     return ConflictError(f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines), causes)
 
 

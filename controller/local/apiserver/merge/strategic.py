@@ -16,21 +16,8 @@ from trainwright.controller.local.apiserver.merge.patch import Document
 from trainwright.controller.local.types.model import Field, Type
 from trainwright.controller.local.values import copied, json_text, quoted
 
-_SORTED_BY_INSERTION = 20
-"""Go's sort moves blocks of this size by insertion; the order of longer lists with unknown items is not defined."""
-
 Items = list[Any]
 Identity = tuple[type, Any]
-
-
-def missing_key(item: dict[str, Any], merge_key: str) -> BrokenPatchError:
-    """The error of an item without its merge key."""
-    return BrokenPatchError(f"map: {json_text(item)} does not contain declared merge key: {merge_key}")
-
-
-def wrong_type(expected: str, found: Any) -> BrokenPatchError:
-    """The error of a value of another type."""
-    return BrokenPatchError(f"expected {expected}, but received {json_text(found)}")
 
 
 def identity(value: Any) -> Identity:
@@ -53,14 +40,14 @@ def item_identity(item: Any, merge_key: str) -> Identity:
     if not merge_key:
         return identity(item)
     if type(item) is not dict:
-        raise wrong_type("an object", item)
+        raise BrokenPatchError(f"expected an object, but received {json_text(item)}")
     if merge_key not in item:
-        raise missing_key(item, merge_key)
+        raise BrokenPatchError(f"map: {json_text(item)} does not contain declared merge key: {merge_key}")
     return identity(item[merge_key])
 
 
 def ordered(merged: Items, named: Items, live: Items, merge_key: str) -> Items:
-    """The merged items in their order.
+    """The merged items in their order: an item of the object stands before those of the patch that followed it.
 
     Args:
         merged: what the list shall hold.
@@ -72,13 +59,17 @@ def ordered(merged: Items, named: Items, live: Items, merge_key: str) -> Items:
         BrokenPatchError: an item has no merge key.
     """
     named_places, live_places = _places(named, merge_key), _places(live, merge_key)
-    of_patch: Items = []
-    others: Items = []
-    for item in merged:
-        (of_patch if item_identity(item, merge_key) in named_places else others).append(item)
-    of_patch = _sorted(of_patch, named_places, merge_key)
-    others = _sorted(others, live_places, merge_key)
-    return _interleaved(others, of_patch, live_places, merge_key)
+    keyed = [(item_identity(item, merge_key), item) for item in merged]
+    others = sorted((one for one in keyed if one[0] not in named_places), key=lambda one: live_places.get(one[0], -1))
+    made: Items = []
+    start = 0
+    for key, item in sorted((one for one in keyed if one[0] in named_places), key=lambda one: named_places[one[0]]):
+        place = live_places.get(key)
+        while place is not None and start < len(others) and live_places.get(others[start][0], place) < place:
+            made.append(others[start][1])
+            start += 1
+        made.append(item)
+    return made + [item for _, item in others[start:]]
 
 
 def _places(items: Items, merge_key: str) -> dict[Identity, int]:
@@ -86,45 +77,6 @@ def _places(items: Items, merge_key: str) -> dict[Identity, int]:
     for index, item in enumerate(items):
         places.setdefault(item_identity(item, merge_key), index)
     return places
-
-
-def _sorted(items: Items, places: dict[Identity, int], merge_key: str) -> Items:
-    indexes = [places.get(item_identity(item, merge_key)) for item in items]
-    if None not in indexes:
-        return [item for _, item in sorted(zip(indexes, items, strict=True), key=lambda pair: pair[0] or 0)]
-    if len(items) > _SORTED_BY_INSERTION:
-        return [
-            item
-            for _, item in sorted(zip(indexes, items, strict=True), key=lambda pair: -1 if pair[0] is None else pair[0])
-        ]
-    # An item that is not in the order counts as smaller than any other: Go's insertion sort moves it to the front.
-    pairs: list[tuple[int | None, Any]] = []
-    for pair in zip(indexes, items, strict=True):
-        place = len(pairs)
-        while place and _before(pair[0], pairs[place - 1][0]):
-            place -= 1
-        pairs.insert(place, pair)
-    return [item for _, item in pairs]
-
-
-def _before(left: int | None, right: int | None) -> bool:
-    return left is None or right is None or left < right
-
-
-def _interleaved(left: Items, right: Items, places: dict[Identity, int], merge_key: str) -> Items:
-    """Both lists in one, each in its order; an item of the left stands before the right ones that followed it."""
-    made: Items = []
-    start = 0
-    for item in right:
-        place = places.get(item_identity(item, merge_key))
-        while place is not None and start < len(left):
-            other = places.get(item_identity(left[start], merge_key))
-            if other is None or other >= place:
-                break
-            made.append(left[start])
-            start += 1
-        made.append(item)
-    return made + left[start:]
 
 
 _DIRECTIVE = "$patch"
@@ -260,7 +212,7 @@ def _merge_in_order(into: Document, patch: Document, directive: str, kind: Type)
 
 def _list(value: Any) -> Items:
     if type(value) is not list:
-        raise wrong_type("a list", value)
+        raise BrokenPatchError(f"expected a list, but received {json_text(value)}")
     return value
 
 
@@ -268,13 +220,9 @@ def _check_order(change: Items, order: Items, merge_key: str) -> None:
     """The items of a patch must stand in the order that it gives."""
     if not change or not order:
         return
-    if merge_key:
-        for item in change:
-            if type(item) is not dict:
-                raise wrong_type("an object", item)
     rest = iter(order)
     for item in change:
-        if merge_key and _DIRECTIVE in item:
+        if merge_key and type(item) is dict and _DIRECTIVE in item:
             continue
         if not any(item_identity(item, merge_key) == item_identity(other, merge_key) for other in rest):
             raise BrokenPatchError(
@@ -327,9 +275,7 @@ def _apply_item_directives(live: Items, change: Items, merge_key: str) -> tuple[
         if _DIRECTIVE not in item:
             rest.append(item)
         elif directive == "delete":
-            if merge_key not in item:
-                raise missing_key(item, merge_key)
-            gone = identity(item[merge_key])
+            gone = item_identity(item, merge_key)
             live = [one for one in live if merge_key not in one or identity(one[merge_key]) != gone]
         elif directive == "replace":
             replaces = True

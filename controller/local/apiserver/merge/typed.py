@@ -23,7 +23,7 @@ from trainwright.controller.local.apiserver.merge.fieldset import (
     union,
 )
 from trainwright.controller.local.types.model import Type
-from trainwright.controller.local.values import SCALARS, Value, equal, json_text, quoted
+from trainwright.controller.local.values import SCALARS, Value, equal, json_text
 
 MAP, LIST = "map", "list"
 FITTING: Mapping[str, frozenset[type]] = {
@@ -35,8 +35,16 @@ FITTING: Mapping[str, frozenset[type]] = {
 """The types of the values that a scalar takes, besides null."""
 
 
-class ElementError(Exception):
-    """An item of a list cannot be told apart from others."""
+class UnfitError(Exception):
+    """A document does not fit its schema, or an item of a list cannot be told apart from others."""
+
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message, path)
+        self.message = message
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 def part(view: Type, value: Value) -> str:
@@ -75,7 +83,7 @@ def elements(view: Type, values: list[Value]) -> list[str]:
     for value in values:
         try:
             found.append(element_of(view, value))
-        except ElementError:
+        except UnfitError:
             found.append(INVALID)
     return found
 
@@ -84,35 +92,22 @@ def element_of(view: Type, value: Value) -> str:
     """The path element of an item of a list.
 
     Raises:
-        ElementError: the item has none, such as one without any of its keys.
+        UnfitError: the item has none, such as one without any of its keys.
     """
     keys = view.key_fields
     if not keys:
-        return _set_element(value)
+        if type(value) not in SCALARS:
+            raise UnfitError(f"items of a set are plain values, not {json_text(value)}")
+        return set_item(value)
     if type(value) is not dict:
-        what = "a null element" if value is None else "non-map elements"
-        raise ElementError(f"associative list with keys may not have {what}")
+        raise UnfitError(f"items of a list with keys are objects, not {json_text(value)}")
     # A key that is null stands in the element, one that is absent and has no default does not.
     fields = [(key, value.get(key, default)) for key, default in keys if key in value or default is not None]
     if not fields:
-        names = " ".join(map(quoted, view.keys or ()))
-        raise ElementError(
-            f"associative list with keys has an element that omits all key fields [{names}] (and doesn't have default "
-            "values for any key fields)"
-        )
+        raise UnfitError(f"an item has none of the keys of its list: {', '.join(view.keys or ())}")
     if len(keys) == 1 and type(fields[0][1]) is str:
         return keyed_by_text(*fields[0])
     return keyed(fields)
-
-
-def _set_element(value: Value) -> str:
-    if type(value) in SCALARS:
-        return set_item(value)
-    if type(value) is dict:
-        raise ElementError("associative list without keys has an element that's a map type")
-    if type(value) is list:
-        raise ElementError("not supported: associative list with lists as elements")
-    raise ElementError("associative list without keys has an element that's an explicit null")
 
 
 def named_fields(view: Type, document: Value) -> Tree:
@@ -398,18 +393,6 @@ def _remove_items(view: Type, value: list[Value], fields: Tree) -> list[Value] |
     return left or None
 
 
-Problems = list[tuple[str, str]]
-"""Paths and what does not fit there."""
-
-
-class UnfitError(Exception):
-    """A document does not fit its schema; the text names every problem."""
-
-    def __init__(self, problems: Problems) -> None:
-        lines = [f"{path}: {message}" if path else message for path, message in problems]
-        super().__init__(lines[0] if len(lines) == 1 else "\n".join(["errors:", *(f"  {line}" for line in lines)]))
-
-
 def check(view: Type, document: Value, *, duplicates: bool) -> None:
     """Check a document.
 
@@ -419,10 +402,44 @@ def check(view: Type, document: Value, *, duplicates: bool) -> None:
         duplicates: lists may hold several items of the same keys, as stored objects may.
 
     Raises:
-        UnfitError: it does not fit.
+        UnfitError: it does not fit; the text is about one place.
     """
-    if problems := _check(view, document, duplicates):
-        raise UnfitError(problems)
+    # What fits comes first.
+    if type(document) is dict and view.is_map:
+        parts, others = view.parts, view.others
+        for name, inner in document.items():
+            child = parts.get(name, others)
+            if child is None:
+                raise UnfitError("field not declared in schema", "." + name)
+            if child.scalar is None or type(inner) not in FITTING[child.scalar]:
+                _check_inside(child, inner, "." + name, duplicates)
+    elif type(document) is list and view.is_list:
+        _check_list(view, document, duplicates)
+    elif document is not None:
+        form = part(view, document)
+        if type(document) not in FITTING.get(form, ()):
+            raise UnfitError(f"expected {'any scalar' if form == 'untyped' else form}, got {json_text(document)}")
+
+
+def _check_inside(view: Type, value: Value, step: str, duplicates: bool) -> None:
+    try:
+        check(view, value, duplicates=duplicates)
+    except UnfitError as error:
+        error.path = step + error.path
+        raise
+
+
+def _check_list(view: Type, value: list[Value], duplicates: bool) -> None:
+    texts = None if view.keys is None else _texts(view, value)
+    apart = view.keys is None or (texts is not None and (duplicates or len(set(texts)) == len(texts)))
+    seen: set[str] = set()
+    for index, inner in enumerate(value):
+        if not apart:
+            element = element_of(view, inner)
+            if element in seen and not duplicates:
+                raise UnfitError(f"duplicate entries for key {described(element)}")
+            seen.add(element)
+        _check_inside(view.item, inner, f"[{index}]", duplicates)
 
 
 def unlike(document: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
@@ -433,58 +450,3 @@ def unlike(document: dict[str, Value], other: dict[str, Value]) -> dict[str, Val
         if value is None or not equal(value, known):
             left[name] = unlike(value, known) if type(value) is dict and type(known) is dict else value
     return left
-
-
-def _check(view: Type, value: Value, duplicates: bool) -> Problems | None:
-    # What fits comes first.
-    if type(value) is dict and view.is_map:
-        return _check_map(view, value, duplicates)
-    if type(value) is list and view.is_list:
-        return _check_list(view, value, duplicates)
-    if value is None:
-        return None
-    form = part(view, value)
-    if type(value) in FITTING.get(form, ()):
-        return None
-    wanted = {"numeric": "numeric (int or float)", "untyped": "any scalar"}.get(form, form or "any scalar")
-    return [("", f"expected {wanted}, got {json_text(value)}")]
-
-
-def _check_map(view: Type, value: dict[str, Value], duplicates: bool) -> Problems | None:
-    found: Problems | None = None
-    parts, others = view.parts, view.others
-    for name, inner in value.items():
-        child = parts.get(name, others)
-        if child is None:
-            # Kubernetes looks no further, in an order of its own.
-            return [*(found or ()), ("." + name, "field not declared in schema")]
-        if child.scalar is not None and type(inner) in FITTING[child.scalar]:
-            continue
-        if problems := _check(child, inner, duplicates):
-            found = [*(found or ()), *_below("." + name, problems)]
-    return found
-
-
-def _check_list(view: Type, value: list[Value], duplicates: bool) -> Problems | None:
-    found: Problems = []
-    seen: set[str] = set()
-    atomic = view.keys is None
-    texts = None if atomic else _texts(view, value)
-    apart = atomic or (texts is not None and (duplicates or len(set(texts)) == len(texts)))
-    for index, inner in enumerate(value):
-        if not apart:
-            try:
-                identity = element_of(view, inner)
-            except ElementError as error:
-                return [*found, ("", f"element {index}: {error}")]
-            if identity in seen and not duplicates:
-                found.append(("", f"duplicate entries for key {described(identity, stored=False)}"))
-            seen.add(identity)
-        if problems := _check(view.item, inner, duplicates):
-            element = f"i:{index}" if atomic else element_of(view, inner)
-            found += _below(described(element, stored=False), problems)
-    return found or None
-
-
-def _below(prefix: str, problems: Problems) -> Problems:
-    return [(prefix + path, message) for path, message in problems]

@@ -192,10 +192,3 @@ def test_errors(patch: Document, code: int) -> None:
     assert str(raised.value)
     assert raised.value.reason == {400: "BadRequest", 422: "Invalid", 500: ""}[code]
     assert bool(raised.value.reason) == (code != 500)
-
-
-def test_the_order_of_items_that_nothing_orders() -> None:
-    change = {"$setElementOrder/items": [], "items": named("a b c")}
-    assert [item["name"] for item in patched({}, change)["items"]] == ["c", "b", "a"]
-    many = [{"name": str(index)} for index in range(30)]
-    assert patched({}, {"$setElementOrder/items": [], "items": many}) == {"items": many}
