@@ -16,19 +16,24 @@ import sys
 import tempfile
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.machine import budget
+from tests.builders import START, ended, jobset, pod, train_job
 from tests.integration.local.node.recovering import begin, end_of, pid
-from tests.unit.trainer.recovery.test_attempts import Life
-from tests.unit.trainer.recovery.test_recovery_causes import pod
+from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
-from trainwright.controller.trainer.recovery.attempts import KnownAttempts, advance, observe
+from trainwright.controller.trainer.failures.first import failures_by_attempt
+from trainwright.controller.trainer.failures.record import Entry
+from trainwright.controller.trainer.recovery.attempts import Glance, KnownAttempts, advance, observe
+from trainwright.plugins.testing import replicated_job
 
+WANTED = Declaration(mode="gang", retries=2)
 RANKS, VERDICTS, JOBS, KILLS = 2, 2000, 1000, 5
 TURNS = 5
 """Of each verdict: the best one counts, since other work of the machine can only add."""
@@ -38,30 +43,34 @@ GRACE_SECONDS = 1.0
 
 def verdicts() -> list[float]:
     """Milliseconds of CPU of verdicts, each on an attempt of a job with as many ranks."""
-    found = []
+    job, found = train_job(uid="job"), []
+    running = [pod(rank, job="j") for rank in range(8)]
+    failed = [*running[:7], pod(7, ended(1), job="j")]
+    begun = Glance(job=job, jobset=jobset(replicated_job(completions=8)), pods=running, now=START)
+    over = jobset(replicated_job(completions=8), status={"restarts": 1, "restartsCountTowardsMax": 1})
     for number in range(VERDICTS):
-        life = Life()
-        life.logs[0] = f"ValueError: {number}"
-        life.run(*(pod(rank) for rank in range(7)), pod(7, code=1))
-        life.pods, life.restarts, life.counted = [], 1, 1
-        found.append(min(_verdict(life) for _ in range(TURNS)))
+        known = KnownAttempts()
+        observe(known, begun)
+        known.summary = advance(known, begun, {}, WANTED).summary
+        entries = {0: Entry.of(failures_by_attempt(failed)[0][0], f"ValueError: {number}")}
+        observe(known, replace(begun, pods=failed))
+        found.append(min(_verdict(known, replace(begun, jobset=over, pods=[]), entries) for _ in range(TURNS)))
     return sorted(found)
 
 
-def _verdict(life: Life) -> float:
+def _verdict(known: KnownAttempts, glance: Glance, entries: dict[int, Entry]) -> float:
     """Of what is known before it: `advance` changes nothing, its caller keeps what it gives."""
-    glance = life.glance
     begun = time.process_time()
-    observe(life.known, glance)
-    advance(life.known, glance, life.entries, life.wanted)
+    observe(known, glance)
+    advance(known, glance, entries, WANTED)
     return 1e3 * (time.process_time() - begun)
 
 
 def bytes_of_a_healthy_job() -> float:
     """Memory of what is known of a job that runs its first attempt."""
-    life, known = Life(), []
-    life.run(*(pod(rank) for rank in range(RANKS)))
-    glance = life.glance
+    known = []
+    pods = [pod(rank) for rank in range(RANKS)]
+    glance = Glance(job=train_job(uid="job"), jobset=jobset(replicated_job(completions=RANKS)), pods=pods, now=START)
     gc.collect()
     tracemalloc.start()
     try:

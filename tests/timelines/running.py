@@ -167,7 +167,7 @@ class Timeline:
         status = dict(given.get("status", {}))
         if "started" in given:
             status["startTime"] = self._time(given["started"])
-        if "disrupted" in given:
+        if given.get("disrupted"):
             status["conditions"] = [condition("DisruptionTarget", reason=given["disrupted"], at=self._cluster.now)]
         return pod(
             rank,

@@ -178,6 +178,8 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
     if known.jobset not in ("", uid):
         # An attempt may just have begun in the JobSet before; the one of this number is another one now.
         _forget(known, [attempt for attempt in known.witnesses if attempt >= known.summary.judged])
+        for kept in known.witnesses.values():
+            kept.finished.clear()  # the new one runs all ranks
     known.jobset = uid
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
@@ -383,6 +385,9 @@ def _lacks_ranks(known: KnownAttempts, glance: Glance) -> bool:
     # Pods of Jobs that JobSet has replaced may still be there. A rank that ends with 0 when it is stopped leaves none.
     shown = [pod for pod in glance.pods if number_in(labels_of(pod).get(LABEL_ATTEMPT)) == glance.restarts]
     witness = known.witnesses.get(glance.current)
+    if witness is None and known.summary.last_cause == FailureCause.SUSPENDED:
+        # Its pods end in the attempt that the suspension has ended: the next one begins with the resume.
+        witness = known.witnesses.get(glance.current - 1)
     ranks = finished_ranks(shown) | (witness.finished if witness is not None else {})
     done = Counter(ranks.values())
     if not done:

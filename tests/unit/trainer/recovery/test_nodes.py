@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes a job avoids, and when it stays on one that fails."""
+"""When a job stays on a node that fails; nodes.yaml has which ones it avoids."""
 
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.builders import jobset as made_jobset
-from tests.unit.trainer.recovery.test_attempts import START, Life
-from tests.unit.trainer.recovery.test_recovery_causes import disrupted, pod
+from tests.unit.trainer.recovery.test_attempts import START
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
-from trainwright.controller.trainer.recovery.attempts import leave_node
 from trainwright.controller.trainer.recovery.nodes import MOST_AVOIDED, still_avoided, why_not
 from trainwright.plugins.testing import replicated_job
 
@@ -33,88 +30,6 @@ def jobset(pods: int = 2, **pod_template: Any) -> JobSet:
     node = replicated_job(parallelism=pods)
     node["template"]["spec"]["template"] |= pod_template
     return made_jobset(node)
-
-
-class Spread(Life):
-    """A job whose ranks run on nodes of their own, in a cluster of many."""
-
-    def __init__(self) -> None:
-        super().__init__(AVOIDS)
-        self.avoided: list[str] = []
-
-    def fail(self, culprit: str, words: str, **how: Any) -> None:
-        """Rank 1 fails, on this node; the rules restart all ranks, or make a new JobSet."""
-        attempt = self.known.summary.judged
-        self.logs[attempt] = words
-        self.run(pod(0, node="gpu-9"), pod(1, node=culprit))
-        self.run(pod(0, node="gpu-9"), pod(1, node=culprit, code=1, at=f"{self.now:%H:%M:%S}", **how))
-        step = self.restart()
-        if step.suspect[0]:
-            leave_node(self.known, self.glance, step, NODES)
-            self.known.summary = step.summary
-            self.avoided.append(step.avoided)
-        self.now += timedelta(minutes=10)
-        if self.known.summary.replace == self.uid:
-            self.follow(self.known.summary.judged)
-
-
-def test_the_second_first_failure_of_one_node_makes_a_job_leave_it() -> None:
-    """Scenario 42, text T6."""
-    life = Spread()
-    life.fail("gpu-7", "ValueError: a")
-    assert life.avoided == []
-    life.fail("gpu-7", "ValueError: b")
-    assert life.avoided == [
-        "node gpu-7 failed first in two attempts, attempt 3 avoids it: ask its administrator to look at it"
-    ]
-    assert list(life.known.summary.avoided) == ["gpu-7"]
-    assert (life.uid, life.base, life.known.summary.judged) == ("s1+", 2, 2)
-    # The next one begins as any other: what was before is over.
-    life.fail("gpu-8", "ValueError: c")
-    assert len(life.avoided) == 1
-    assert life.known.summary.judged == 3
-    life.fail("gpu-8", "ValueError: d")
-    assert list(life.known.summary.avoided) == ["gpu-7", "gpu-8"]
-
-
-def test_broken_hardware_is_left_at_once() -> None:
-    life = Spread()
-    life.fail("gpu-7", XID)
-    (told,) = life.avoided
-    assert told == (
-        "the log of an attempt on node gpu-7 reports broken hardware, attempt 2 avoids it: "
-        "ask its administrator to look at it"
-    )
-    assert life.entries[0].node == "gpu-7"
-
-
-def test_what_does_not_blame_a_node() -> None:
-    """Failures on two nodes; a drain; ranks that lost their peers; and ranks that all run on one node."""
-    life = Spread()
-    for culprit in ("gpu-7", "gpu-8", "gpu-7", "gpu-8"):
-        life.fail(culprit, f"ValueError: on {culprit}")
-    drained = Spread()
-    peers = Spread()
-    for _ in range(3):
-        drained.fail("gpu-7", "", status=disrupted("EvictionByEvictionAPI"))
-        peers.fail("gpu-7", "RuntimeError: Connection closed by peer [10.0.0.7]:4711")
-    alone = Spread()
-    for number in range(3):
-        alone.fail("gpu-9", f"ValueError: {'abc'[number]}")
-    assert life.avoided == drained.avoided == peers.avoided == alone.avoided == []
-
-
-def test_it_is_told_once_that_a_node_is_kept() -> None:
-    life = Spread()
-    life.replaceable = False
-    for number in range(4):
-        life.fail("gpu-7", f"ValueError: {'abcd'[number]}")
-    (told,) = life.avoided
-    assert told == (
-        "node gpu-7 failed first in two attempts, and attempt 3 does not avoid it: "
-        "its JobSet makes the volumes of its claims, which a new one could not keep"
-    )
-    assert life.known.summary.avoided == {}
 
 
 ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
