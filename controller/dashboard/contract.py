@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the dashboard's page reads: every answer and every event, as msgspec structs.
 
-`tests/unit/dashboard/samples` has an example of each. Names are camelCase on the wire. Every field is always present;
+`tests/unit/dashboard/samples` has examples. Names are camelCase on the wire. Every field is always present;
 a value that is not known is null, a text that is not known is empty.
 
 **Requests.** All are GET but those that change something; any other method is answered 405.
