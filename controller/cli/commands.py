@@ -41,22 +41,22 @@ COMMANDS = {
     "kubectl": Command(
         "run the kubectl of this machine on the local cluster",
         general.kubectl,
-        "local.looking:kubectl",
+        "local.status:kubectl",
         # All that follows is kubectl's: with this prefix, nothing looks like an option of ours.
         settings={"prefix_chars": "\0", "add_help": False},
     ),
     "local": Command("a cluster on this machine: train without containers", local.local),
     "manager": Command("run the TrainJob controller", general.manager, "manager:run"),
     "plugins": Command("list the plugins in the order in which they run", general.plugins, "plugins:run"),
-    "progress": Command("show how far TrainJobs are", general.progress, "progress.following:run", 2),
+    "progress": Command("show how far TrainJobs are", general.progress, "progress.command:run", 2),
     "rbac": Command("print the roles that the manager needs", general.rbac, "rbac:run"),
     "render": Command("print the objects that a TrainJob becomes", general.render, "render:run"),
 }
 LOCAL = {
     "up": Command("start a cluster in the background", local.up, "local.clusters:up"),
     "down": Command("end a cluster", local.down, "local.clusters:down"),
-    "status": Command("say how a cluster is", local.status, "local.looking:status"),
-    "list": Command("list the clusters of this user", lambda _: None, "local.looking:clusters"),
+    "status": Command("say how a cluster is", local.status, "local.status:status"),
+    "list": Command("list the clusters of this user", lambda _: None, "local.status:clusters"),
     "run": Command("run a TrainJob here and follow it", run.run, "local.run:run", run.REFUSED),
     "jobs": Command("list the jobs", local.jobs, "local.job_commands:jobs"),
     "show": Command(

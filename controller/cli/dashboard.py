@@ -17,7 +17,7 @@ import tempfile
 import webbrowser
 from pathlib import Path
 
-from trainwright.controller.cli.reading import chosen_cluster
+from trainwright.controller.cli.access import chosen_cluster
 from trainwright.controller.dashboard.connection import Renewing
 from trainwright.controller.dashboard.serve import server_of
 from trainwright.controller.dashboard.server import Server

@@ -13,10 +13,10 @@ from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.errors import UserError
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
+from trainwright.controller.cli.access import chosen_cluster
 from trainwright.controller.cli.arguments.general import gates
 from trainwright.controller.cli.local.training import definitions
 from trainwright.controller.cli.rbac import placed
-from trainwright.controller.cli.reading import chosen_cluster
 from trainwright.controller.runtime import Client, ConfigurationError, HTTPTransport, KubernetesError
 from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of

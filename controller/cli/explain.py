@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 
-from trainwright.controller.cli.reading import reading, run_reading
+from trainwright.controller.cli.access import reading, run_reading
 from trainwright.controller.trainer.why import Explanation, Reader
 from trainwright.controller.views.explanation import as_json, explaining_plugins, lines_of
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.e2e.test_local import RANK, TRAINWRIGHT, Shell
-from trainwright.controller.cli.local.managing import END_SECONDS
+from trainwright.controller.cli.local.local_jobs import END_SECONDS
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 WAITS = f"""

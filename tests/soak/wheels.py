@@ -40,7 +40,7 @@ IMPORTS = {
     "local": "trainwright.controller.cli.local.training",
     "progress": "rich.live",
     "testing": "trainwright.controller.runtime.testing.control_plane",
-    "validate": "trainwright.controller.cli.rendering.checking",
+    "validate": "trainwright.controller.cli.rendering.schemas",
 }
 """What is imported to measure an extra; the empty name is the wheel alone."""
 LOCAL_JOB = """\

@@ -23,7 +23,7 @@ from trainwright.api.errors import UserError
 from trainwright.api.messages import counted
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import serving
+from trainwright.controller.cli.local import daemon
 from trainwright.controller.cli.local.options import LocalOptions, disk_errors, options_of
 from trainwright.controller.cli.local.run import check_system
 from trainwright.controller.dashboard.keys import KeptKeys
@@ -50,7 +50,7 @@ def up(arguments: argparse.Namespace) -> int:
         if arguments.new_token:
             _renew_token(options)
         if arguments.foreground:
-            serving.run_in_foreground(options)
+            daemon.run_in_foreground(options)
             return 0
         found = _started(options)
         if found.dashboard:
@@ -66,21 +66,21 @@ def up(arguments: argparse.Namespace) -> int:
 
 def _started(options: LocalOptions) -> state.ClusterRun:
     """The cluster, which is started if it does not run."""
-    run = serving.started_elsewhere(options.folder)
+    run = daemon.started_elsewhere(options.folder)
     if run is None:
         return _start(options)
     if why := options.unlike(run):
-        raise serving.ClusterStartError(why)
+        raise daemon.ClusterStartError(why)
     print(f"cluster {options.name}: runs already, at {run.server}")
     return run
 
 
 def _start(options: LocalOptions) -> state.ClusterRun:
     try:
-        run = serving.start_in_background(options)
-    except serving.ClusterStartError:
+        run = daemon.start_in_background(options)
+    except daemon.ClusterStartError:
         # Two commands at once: one of them finds the folder in use.
-        if (found := serving.started_elsewhere(options.folder)) is None:
+        if (found := daemon.started_elsewhere(options.folder)) is None:
             raise
         run = found
     print(f"cluster {options.name}: ready at {run.server}")
@@ -105,7 +105,7 @@ def down(arguments: argparse.Namespace) -> int:
         if state.is_held(options.folder):
             raise UserError(f"cluster {options.name}: {state.HELD}; wait for that")
         print(f"cluster {options.name}: does not run")
-    elif (seconds := serving.stop(options.folder, running)) is not None:
+    elif (seconds := daemon.stop(options.folder, running)) is not None:
         raise UserError(f"cluster {options.name}: process {running.pid} did not end within {seconds:.0f} s")
     else:
         print(f"cluster {options.name}: ended")

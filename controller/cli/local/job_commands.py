@@ -19,10 +19,10 @@ from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import Run, WrongUseError
-from trainwright.controller.cli.local import ending, managing
-from trainwright.controller.cli.local.following import Follower
+from trainwright.controller.cli.local import ends, local_jobs
+from trainwright.controller.cli.local.follower import Follower
 from trainwright.controller.cli.local.lines import seen
-from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
+from trainwright.controller.cli.local.local_jobs import LocalJobs, RefusedError
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.local.outputs import JobOutput
 from trainwright.controller.cli.local.pods import failed_runs, rank_of, runs_with_logs
@@ -49,7 +49,7 @@ def _with_jobs(command: _JobsCommand) -> Run:
 
         async def connected() -> int:
             everywhere = vars(arguments).get("all_namespaces", False)
-            async with managing.jobs_of(options.folder, "" if everywhere else arguments.namespace) as jobs:
+            async with local_jobs.jobs_of(options.folder, "" if everywhere else arguments.namespace) as jobs:
                 await _find(jobs, arguments)
                 return await command(jobs, arguments)
 
@@ -67,10 +67,10 @@ async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
     """Replace `latest` and names of scripts by those of jobs. Raises RefusedError where that is not clear."""
     given: dict[str, Any] = vars(arguments)
     if (name := given.get("job")) is not None:
-        arguments.job = await managing.meant(jobs, name)
+        arguments.job = await local_jobs.meant(jobs, name)
         found = {name: arguments.job}
     else:
-        found = {name: await managing.meant(jobs, name, only=True) for name in given.get("jobs", ())}
+        found = {name: await local_jobs.meant(jobs, name, only=True) for name in given.get("jobs", ())}
         arguments.jobs = [*dict.fromkeys(found.values())]
     for name, meant in found.items():
         if name != meant:
@@ -81,10 +81,10 @@ async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
 async def jobs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     found = await jobs.all()
     if arguments.output != "text":
-        managing.show_objects(found, arguments.output)
+        local_jobs.show_objects(found, arguments.output)
     elif found:
         ended = await jobs.ended(found)
-        print(*managing.table(found, wall_clock(), namespaces=arguments.all_namespaces, ended=ended), sep="\n")
+        print(*local_jobs.table(found, wall_clock(), namespaces=arguments.all_namespaces, ended=ended), sep="\n")
     else:
         where = "" if arguments.all_namespaces else f" in namespace {arguments.namespace}"
         print(f"no jobs{where}; run one with: {options_of(arguments).command('run')} SCRIPT", file=sys.stderr)
@@ -99,13 +99,13 @@ async def show(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
     job = await jobs.get(arguments.job)
     if arguments.output != "text":
-        managing.show_objects(job, arguments.output)
+        local_jobs.show_objects(job, arguments.output)
         return 0
     explanation = await Reader(jobs.client, explaining_plugins()).explain(jobs.namespace, arguments.job)
     pods = await jobs.all_pods(job)
     latest = max(map(attempt_of, pods), default=0)
     shown = [pod for pod in pods if attempt_of(pod) == latest]
-    print(*managing.details(job, shown, wall_clock()), sep="\n")
+    print(*local_jobs.details(job, shown, wall_clock()), sep="\n")
     print("", *lines_of(explanation), sep="\n")
     return 0
 
@@ -162,20 +162,20 @@ async def delete(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-    ended = ending.ended_jobs(await jobs.all())[arguments.keep :]
+    ended = ends.ended_jobs(await jobs.all())[arguments.keep :]
     if not ended:
         print("no jobs to delete: none has ended" + (f" but the last {arguments.keep}" if arguments.keep else ""))
         return 0
     folder = options_of(arguments).folder
-    taken = await asyncio.to_thread(ending.bytes_of, folder / "logs", [one.job for one in ended])
+    taken = await asyncio.to_thread(ends.bytes_of, folder / "logs", [one.job for one in ended])
     number = f"{len(ended)} job{'s' if len(ended) > 1 else ''}"
-    print(*ending.table(ended, taken, wall_clock()), sep="\n")
+    print(*ends.table(ended, taken, wall_clock()), sep="\n")
     what = "with all objects that they made, their records of failures, their curves and their lines"
-    claims = [claim for one in ended for claim in await ending.claims_of(jobs.client, one.job)]
+    claims = [claim for one in ended for claim in await ends.claims_of(jobs.client, one.job)]
     if claims:
         print(f"\nvolumes that are deleted with them, and what jobs wrote into these: {', '.join(claims)}")
     if not arguments.yes:
-        print(f"\n--yes deletes {number} {what} ({ending.size(sum(taken.values()))}).")
+        print(f"\n--yes deletes {number} {what} ({ends.size(sum(taken.values()))}).")
         print("Nothing is deleted yet. What jobs wrote into outputs and other folders stays.")
         return 0
     deleted = [await actions.delete(jobs.client, one.job, pods_first=False) for one in ended]
@@ -196,7 +196,7 @@ async def _each(names: list[str], act: Callable[[str], Coroutine[Any, Any, str]]
     for name in names:
         try:
             print(await act(name), flush=True)
-        except managing.RefusedError as error:
+        except local_jobs.RefusedError as error:
             print(f"error: {error}", file=sys.stderr)
             code = 1
     return code
@@ -259,7 +259,7 @@ async def show_lines(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextI
     shown = [pod for pod in pods if attempt_of(pod) + 1 == attempt and wanted.takes(pod)]
     if shown:
         logs = await asyncio.gather(*(_log(jobs, pod, container, wanted) for pod in shown for container in _names(pod)))
-        if not any(logs) and (until := ending.lines_until(job)) is not None and until <= wall_clock():
+        if not any(logs) and (until := ends.lines_until(job)) is not None and until <= wall_clock():
             print(f"the lines of TrainJob {name} are deleted: those of all jobs took too much", file=sys.stderr)
         for lines in logs:
             print(*lines, sep="\n", end="\n" if lines else "", file=there)

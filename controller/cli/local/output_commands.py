@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from trainwright.api.errors import UserError
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import outputs
-from trainwright.controller.cli.local.managing import in_use_of
+from trainwright.controller.cli.local.local_jobs import in_use_of
 from trainwright.controller.cli.local.options import LocalOptions, options_of
 from trainwright.controller.cli.local.outputs import KeptOutput
 from trainwright.controller.local.node.files import remove_tree

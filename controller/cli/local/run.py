@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     with disk_errors(options):
         check_system()
         # Imported here: they need Linux.
-        from trainwright.controller.cli.local import environments, running, scripts  # noqa: PLC0415
+        from trainwright.controller.cli.local import environments, scripts, submission  # noqa: PLC0415
         from trainwright.controller.runtime import ConfigurationError  # noqa: PLC0415
 
         documents = scripts.documents_of(arguments)
@@ -35,10 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.environment = environments.chosen(arguments, os.environ, say)
         try:
             if arguments.dry_run:
-                scripts.show(asyncio.run(running.prepared(options, documents, arguments)))
+                scripts.show(asyncio.run(submission.prepared(options, documents, arguments)))
                 return 0
-            return asyncio.run(running.run(options, documents, arguments))
-        except running.LOST as error:
+            return asyncio.run(submission.run(options, documents, arguments))
+        except submission.LOST as error:
             if isinstance(error, ConfigurationError):
                 raise
             # It was not refused: the cluster was lost.

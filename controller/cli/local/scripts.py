@@ -16,7 +16,7 @@ from trainwright.api.manifest import ManifestError
 from trainwright.api.manifest import documents as read_documents
 from trainwright.api.objects import Document
 from trainwright.controller.cli.commands import WrongUseError, read_option
-from trainwright.controller.cli.local.following import TRAINJOB
+from trainwright.controller.cli.local.follower import TRAINJOB
 from trainwright.controller.local.node.images import OWN
 from trainwright.controller.local.node.outputs import VARIABLE
 

@@ -21,7 +21,7 @@ from trainwright.api.manifest import Document, ManifestError, documents
 from trainwright.api.merge import unknown_fields
 from trainwright.api.messages import value_text
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.cli.rendering.checking import steps_of, validate
+from trainwright.controller.cli.rendering.schemas import steps_of, validate
 from trainwright.controller.local.types.errors import BLOCKING, REQUIRED, WRONG_TYPE, DocumentError
 from trainwright.controller.local.values import path_text
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of

@@ -20,7 +20,7 @@ import pytest
 
 from trainwright.api.base import Object
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.cli.rendering.checking import validate
+from trainwright.controller.cli.rendering.schemas import validate
 from trainwright.controller.runtime.testing import ControlPlane
 
 Json = dict[str, Any]

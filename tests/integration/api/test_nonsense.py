@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainwright.controller.cli.rendering.checking import validate
+from trainwright.controller.cli.rendering.schemas import validate
 from trainwright.controller.runtime.testing import ControlPlane
 
 

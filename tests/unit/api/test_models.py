@@ -18,7 +18,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, LimitRange, Pod, PodSp
 from trainwright.api.scheduling.v1alpha1 import PodGroup
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, RuntimeRef, TrainingRuntime, TrainJob, TrainJobSpec
 from trainwright.api.volcano.v1beta1 import PodGroup as VolcanoPodGroup
-from trainwright.controller.cli.rendering.checking import KindSchema, schemas
+from trainwright.controller.cli.rendering.schemas import KindSchema, schemas
 
 KINDS: list[type[Struct]] = [
     TrainJob,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from trainwright.api import extras
 from trainwright.api.extras import MissingExtraError
 from trainwright.api.trainer.v1alpha1 import RuntimeRef, TrainJob, TrainJobSpec
-from trainwright.controller.cli.rendering.checking import KindSchema, NoSchemaError, schemas, validate
+from trainwright.controller.cli.rendering.schemas import KindSchema, NoSchemaError, schemas, validate
 
 TABLE = Path(__file__).resolve().parents[2] / "integration/api/documents.py"
 
@@ -81,7 +81,7 @@ def test_the_configuration_is_a_kind_too() -> None:
 
 def test_its_libraries_are_imported_when_used() -> None:
     program = (
-        "import sys, trainwright.controller.cli.rendering.checking; "
+        "import sys, trainwright.controller.cli.rendering.schemas; "
         "print({'jsonschema', 'cel_expr_python', 're2'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

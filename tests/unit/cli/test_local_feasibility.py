@@ -7,7 +7,7 @@ import pytest
 
 from tests.repository import ROOT
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local import feasibility, serving
+from trainwright.controller.cli.local import daemon, feasibility
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.node.images import Images
 
@@ -31,8 +31,8 @@ def objects_of(job: Document) -> list[Document]:
 
 def images_of(folder: Path, text: str = "") -> Images:
     if text:
-        (folder / serving.IMAGES).write_text(text)
-    return serving.images_of(LocalOptions(name="default", folder=folder))
+        (folder / daemon.IMAGES).write_text(text)
+    return daemon.images_of(LocalOptions(name="default", folder=folder))
 
 
 REFUSED = {

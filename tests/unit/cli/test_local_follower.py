@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.cli.test_local_failures import ended, failed, pod
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local.following import Followed, Follower
+from trainwright.controller.cli.local.follower import Followed, Follower
 from trainwright.controller.cli.local.lines import LineWriter, lines_in
 from trainwright.controller.runtime.client.transport import Request, Response, Transport
 from trainwright.controller.runtime.errors import ConnectionLost

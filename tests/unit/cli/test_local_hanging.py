@@ -32,8 +32,8 @@ with state.held(folder):
 def test_a_cluster_that_does_not_react_is_killed(
     how: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("trainwright.controller.cli.local.serving._SILENT_SECONDS", 0.1)
-    monkeypatch.setattr("trainwright.controller.cli.local.serving._REACT_SECONDS", 0.1 if how == "hangs" else 60.0)
+    monkeypatch.setattr("trainwright.controller.cli.local.daemon._SILENT_SECONDS", 0.1)
+    monkeypatch.setattr("trainwright.controller.cli.local.daemon._REACT_SECONDS", 0.1 if how == "hangs" else 60.0)
     folder = tmp_path / "hung"
     command = [sys.executable, "-c", HANGS, str(folder), how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONUNBUFFERED": "1"}) as process:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local import managing
+from trainwright.controller.cli.local import local_jobs
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.errors import ConnectionLost
 
@@ -17,13 +17,13 @@ from trainwright.controller.runtime.errors import ConnectionLost
 def lost(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """A cluster that breaks each connection, and that has ended by then if the test says so."""
 
-    def broken(folder: Path, namespace: str) -> managing.LocalJobs:
+    def broken(folder: Path, namespace: str) -> local_jobs.LocalJobs:
         raise ConnectionLost("cannot connect to 127.0.0.1:1: Connection refused")
 
     def lose(ended: bool) -> None:
         monkeypatch.setattr(state, "running", lambda _: cast("state.ClusterRun", object()))
         monkeypatch.setattr(state, "has_ended", lambda _: ended)
-        monkeypatch.setattr(managing, "jobs_of", broken)
+        monkeypatch.setattr(local_jobs, "jobs_of", broken)
 
     return lose
 

@@ -14,8 +14,8 @@ from tests.builders import condition, train_job
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import wire
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import ending
-from trainwright.controller.cli.local.running import _make_room
+from trainwright.controller.cli.local import ends
+from trainwright.controller.cli.local.submission import _make_room
 from trainwright.controller.local.node.folders import ended_pods
 
 MIB = 1 << 20
@@ -32,7 +32,7 @@ def test_jobs_that_have_ended_come_latest_first() -> None:
         job("suspended", "Suspended", "2026-11-25T12:00:00Z"),
         job("last", "Complete", "2026-11-25T11:00:00Z"),
     ]
-    found = ending.ended_jobs(jobs)
+    found = ends.ended_jobs(jobs)
     assert [(one.job["metadata"]["name"], one.how) for one in found] == [("last", "Complete"), ("first", "Failed")]
 
 
@@ -88,7 +88,7 @@ async def test_many_small_runs_are_all_kept(tmp_path: Path) -> None:
     cluster: Any = Cluster([job(f"j{n}", "Complete", f"2026-11-25T10:00:{n % 60:02}Z") for n in range(100)], [])
     for one in cluster.jobs:
         lines(tmp_path, one["metadata"]["name"], MIB)
-    assert await ending.drop_lines(cluster, tmp_path, NOW) == []
+    assert await ends.drop_lines(cluster, tmp_path, NOW) == []
     assert cluster.deleted == []
 
 
@@ -97,13 +97,13 @@ async def test_the_oldest_lines_go_a_day_after_that_was_said_and_nothing_else(tm
         [job(name, "Complete", f"2026-11-25T10:0{n}:00Z") for n, name in enumerate(("old", "middle", "last"))], []
     )
     files = {name: lines(tmp_path, name, size * MIB) for name, size in (("old", 1), ("middle", 900), ("last", 1500))}
-    (said,) = await ending.drop_lines(cluster, tmp_path, NOW)
+    (said,) = await ends.drop_lines(cluster, tmp_path, NOW)
     assert said.startswith("warning: the lines of jobs that have ended take 2401.0 MiB, more than 2048.0 MiB; from ")
     assert "2026-11-26T12:00:00Z on, those of middle, old will be deleted" in said
     # It is said once, and nothing goes before its time.
-    assert await ending.drop_lines(cluster, tmp_path, NOW + timedelta(hours=23)) == []
+    assert await ends.drop_lines(cluster, tmp_path, NOW + timedelta(hours=23)) == []
     assert all(file.exists() for file in files.values())
-    told = await ending.drop_lines(cluster, tmp_path, NOW + timedelta(hours=24))
+    told = await ends.drop_lines(cluster, tmp_path, NOW + timedelta(hours=24))
     assert [words.split(";")[0] for words in told] == [
         "the lines of TrainJob middle are deleted",
         "the lines of TrainJob old are deleted",
@@ -119,11 +119,11 @@ async def test_lines_that_fit_again_are_announced_anew(tmp_path: Path) -> None:
     )
     lines(tmp_path, "old", MIB)
     large = lines(tmp_path, "b", 2048 * MIB)
-    assert len(await ending.drop_lines(cluster, tmp_path, NOW)) == 1
+    assert len(await ends.drop_lines(cluster, tmp_path, NOW)) == 1
     with large.open("r+b") as stream:
         stream.truncate(MIB)
-    assert await ending.drop_lines(cluster, tmp_path, NOW) == []
-    assert ending.lines_until(cluster.jobs[0]) is None
+    assert await ends.drop_lines(cluster, tmp_path, NOW) == []
+    assert ends.lines_until(cluster.jobs[0]) is None
 
 
 async def test_a_job_whose_claims_go_with_it_is_not_replaced() -> None:

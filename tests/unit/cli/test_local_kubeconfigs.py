@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.repository import ROOT
-from trainwright.controller.cli.local import clusters, looking
+from trainwright.controller.cli.local import clusters, status
 from trainwright.controller.runtime.errors import ConfigurationError
 
 MINE: dict[str, Any] = {
@@ -137,5 +137,5 @@ def test_the_table_of_limits_is_that_of_the_docs() -> None:
     page = (ROOT / "docs" / "users" / "local.md").read_text()
     table = page.partition("| in a cluster | here |\n| --- | --- |\n")[2].partition("\n\n")[0]
     rows = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line.strip("| ")).replace("`", "") for line in table.splitlines()]
-    assert rows == [" | ".join(one) for one in looking.LIMITS.items()]
-    assert max(len(line) for line in looking.limits()) <= 120
+    assert rows == [" | ".join(one) for one in status.LIMITS.items()]
+    assert max(len(line) for line in status.limits()) <= 120

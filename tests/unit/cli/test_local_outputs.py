@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local import managing, outputs
-from trainwright.controller.cli.local.managing import RefusedError
+from trainwright.controller.cli.local import local_jobs, outputs
+from trainwright.controller.cli.local.local_jobs import RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput, OutputFile, size_of, table
 from trainwright.controller.cli.main import main
 from trainwright.controller.local.node.outputs import OutputOwner, claim_below
@@ -167,7 +167,7 @@ def test_the_output_of_a_job_that_trains_is_not_deleted(
     async def going(_: Path) -> set[str]:
         return {"1"}
 
-    monkeypatch.setattr(managing, "_going", going)
+    monkeypatch.setattr(local_jobs, "_going", going)
     monkeypatch.setattr(state, "running", lambda cluster: cluster.name == "lab" or None)
     monkeypatch.setattr(state, "is_held", lambda _: True)
     assert local("--delete", "--all", "--yes") == 1
@@ -220,17 +220,17 @@ async def test_jobs_are_found_as_the_latest_and_by_their_script() -> None:
         named("eval-c", "2026-01-01T00:00:02Z", 7, "eval"),
         named("train-x", "2026-01-01T00:00:00Z", 1),
     )
-    assert await managing.meant(jobs, "latest") == "train-b"
-    assert await managing.meant(jobs, "train") == "train-b"
-    assert await managing.meant(jobs, "eval", only=True) == "eval-c"
-    assert await managing.meant(jobs, "train-a", only=True) == "train-a"
-    assert await managing.meant(jobs, "latest", only=True) == "train-b"
-    assert await managing.meant(jobs, "nobody") == "nobody"
+    assert await local_jobs.meant(jobs, "latest") == "train-b"
+    assert await local_jobs.meant(jobs, "train") == "train-b"
+    assert await local_jobs.meant(jobs, "eval", only=True) == "eval-c"
+    assert await local_jobs.meant(jobs, "train-a", only=True) == "train-a"
+    assert await local_jobs.meant(jobs, "latest", only=True) == "train-b"
+    assert await local_jobs.meant(jobs, "nobody") == "nobody"
     # A command that changes jobs does not guess.
     with pytest.raises(RefusedError, match="train may be any of train-b, train-a: name one, or the last as latest"):
-        await managing.meant(jobs, "train", only=True)
-    assert await managing.meant(Listed(named("latest", "2026-01-01T00:00:00Z", 1)), "latest") == "latest"  # type: ignore[arg-type]
-    assert await managing.meant(Listed(), "latest") == "latest"  # type: ignore[arg-type]
+        await local_jobs.meant(jobs, "train", only=True)
+    assert await local_jobs.meant(Listed(named("latest", "2026-01-01T00:00:00Z", 1)), "latest") == "latest"  # type: ignore[arg-type]
+    assert await local_jobs.meant(Listed(), "latest") == "latest"  # type: ignore[arg-type]
 
 
 def test_the_output_of_a_job_is_known_from_the_job(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.api.objects import annotations_of
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local.running import _recover, _stops_at_failure
+from trainwright.controller.cli.local.submission import _recover, _stops_at_failure
 from trainwright.controller.local.node.outputs import OutputOwner, checkpoints_in
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from tests.builders import RUNNING, condition, progress, train_job
 from trainwright.api.objects import Document, wire
 from trainwright.api.times import format_micro_time
-from trainwright.controller.cli.local.following import QUIET, ReportLines
+from trainwright.controller.cli.local.follower import QUIET, ReportLines
 from trainwright.controller.runtime.testing.clock import ManualClock
 
 START = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

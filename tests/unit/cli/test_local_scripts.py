@@ -11,7 +11,7 @@ import yaml
 
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import managing, scripts
+from trainwright.controller.cli.local import local_jobs, scripts
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.main import build_parser, main
 from trainwright.controller.local.node.document import expand
@@ -256,7 +256,7 @@ def test_the_output_of_a_job_that_trains_in_another_cluster_is_refused(
     async def those(_: Path) -> set[str]:
         return going
 
-    monkeypatch.setattr(managing, "_going", those)
+    monkeypatch.setattr(local_jobs, "_going", those)
     monkeypatch.setattr(state, "running", lambda cluster: cluster.name == "lab" or None)
     assert main(words) == 125
     assert capsys.readouterr().err.endswith(

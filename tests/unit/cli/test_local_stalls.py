@@ -12,8 +12,8 @@ from tests.builders import RUNNING, condition, progress, train_job
 from tests.unit.cli.test_local_follower import JOB, Cluster
 from trainwright.api.objects import Document, wire
 from trainwright.api.times import format_time
-from trainwright.controller.cli.local.following import Followed, Follower
-from trainwright.controller.cli.local.watching import EXIT_CODE, Stalls
+from trainwright.controller.cli.local.follower import Followed, Follower
+from trainwright.controller.cli.local.stalls import EXIT_CODE, Stalls
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.testing.clock import ManualClock

@@ -5,7 +5,7 @@ import pytest
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local.managing import room_of
+from trainwright.controller.cli.local.local_jobs import room_of
 from trainwright.controller.cli.local.pods import by_rank
 
 

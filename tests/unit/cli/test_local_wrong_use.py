@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from trainwright.controller.cli.local import running
+from trainwright.controller.cli.local import submission
 from trainwright.controller.cli.main import main
 from trainwright.controller.local.apiserver.store import StateFileError, StateLostError
 from trainwright.controller.runtime.errors import ConfigurationError, ConnectionLost
@@ -139,7 +139,7 @@ def test_what_is_refused_and_what_was_lost(
     async def broken(*_: object) -> int:
         raise error
 
-    monkeypatch.setattr(running, "run", broken)
+    monkeypatch.setattr(submission, "run", broken)
     said = run("--file=job.yaml")
     assert said.code == code
     assert said.errors.endswith("no\n") == (code in (1, 125))

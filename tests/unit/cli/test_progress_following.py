@@ -19,7 +19,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress import screen
-from trainwright.controller.cli.progress.following import REDRAW_SECONDS, Following, _watch
+from trainwright.controller.cli.progress.command import REDRAW_SECONDS, JobWatch, _watch
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.controller.runtime.testing.clock import jumping
@@ -80,7 +80,7 @@ class Drawn:
 @jumping
 async def test_it_draws_at_most_four_times_a_second() -> None:
     drawn = Drawn()
-    assert await _watch(cast("Following", Busy()), drawn) == 0
+    assert await _watch(cast("JobWatch", Busy()), drawn) == 0
     assert len(drawn.times) > 30
     assert min(later - earlier for earlier, later in pairwise(drawn.times)) >= REDRAW_SECONDS * 0.999
     assert REDRAW_SECONDS >= 0.25
@@ -120,7 +120,7 @@ class ClusterWithMaps(Cluster):
 )
 async def test_without_the_right_to_read_the_history_it_says_so_and_shows_the_job(error: Exception, note: str) -> None:
     """Scenario 74 of progress."""
-    following = Following(cast("Client", ClusterWithMaps(error)), "default", "bert", now=lambda: NOW)
+    following = JobWatch(cast("Client", ClusterWithMaps(error)), "default", "bert", now=lambda: NOW)
     await following.read()
     assert following.unread == note
     (view,) = following.picture().views
@@ -128,7 +128,7 @@ async def test_without_the_right_to_read_the_history_it_says_so_and_shows_the_jo
 
 
 async def test_a_job_that_is_made_again_begins_a_history_of_its_own() -> None:
-    following = Following(cast("Client", Cluster(AssertionError())), "default", now=lambda: NOW)
+    following = JobWatch(cast("Client", Cluster(AssertionError())), "default", now=lambda: NOW)
     loss = {"loss": "0.5"}
     following._put(job(ago=60, progressPercentage=10, metrics=loss))
     following._put(job(ago=30, progressPercentage=20, metrics=loss))

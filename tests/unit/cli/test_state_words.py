@@ -16,7 +16,7 @@ from tests.repository import ROOT, documents
 from tests.unit.trainer.explain.world import NOW, World, at, condition, container
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.local import managing
+from trainwright.controller.cli.local import local_jobs
 from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
 from trainwright.controller.trainer.job.findings import Finding, with_finding
@@ -215,7 +215,7 @@ def test_every_view_has_the_same_word(situation: Callable[[World], None]) -> Non
     job = managed(world)
     view = view_of(job, History(), NOW)
     row = row_of(job, History(), NOW)
-    listed = managing.table([world.job], NOW, namespaces=False)
+    listed = local_jobs.table([world.job], NOW, namespaces=False)
     assert {
         "kubectl": kubectl(world) or (word.value if word in WITHOUT_CONDITION else "nothing"),
         "explain": explained_json(world.explained())["outcome"],
@@ -224,7 +224,7 @@ def test_every_view_has_the_same_word(situation: Callable[[World], None]) -> Non
         "progress --watch": text.line(view, namespace=False).removeprefix("j: ").partition(",")[0].partition(" (")[0],
         "page": row.state,
         "local jobs": listed[1].split()[1],
-        "local show": managing.details(world.job, [], NOW)[1].split()[1].rstrip(","),
+        "local show": local_jobs.details(world.job, [], NOW)[1].split()[1].rstrip(","),
     } == dict.fromkeys(
         (
             "kubectl",
@@ -262,7 +262,7 @@ def test_count_and_cause_are_said_with_the_word(situation: Callable[[World], Non
         row.message,
         dict(text.details(view, NOW))["why"],
         text.table([view], namespaces=False)[1],
-        managing.table([world.job], NOW, namespaces=False)[1],
+        local_jobs.table([world.job], NOW, namespaces=False)[1],
         text.line(view, namespace=False),
     ):
         assert says in shown_text, shown_text
@@ -276,7 +276,7 @@ def test_nothing_shows_an_end_for_a_job_that_runs_on() -> None:
     everything = [
         *text.table([view], namespaces=False),
         *text.detail_lines(view, NOW),
-        *managing.table([world.job], NOW, namespaces=False),
+        *local_jobs.table([world.job], NOW, namespaces=False),
         world.explained().cause.message,
         str(as_json(view)),
         str(row_of(job, History(), NOW)),

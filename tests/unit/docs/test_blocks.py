@@ -21,7 +21,7 @@ from tests.repository import ROOT
 from trainwright.api.manifest import documents
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli.configuration import load_settings
-from trainwright.controller.cli.rendering.checking import NoSchemaError, ValidationResult, validate
+from trainwright.controller.cli.rendering.schemas import NoSchemaError, ValidationResult, validate
 
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
 LANGUAGES = {"sh", "console", "csv", "text", "yaml", "json", "toml", "python", "diff", "dockerfile"}

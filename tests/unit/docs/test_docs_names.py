@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from tests.pages import pages
 from tests.repository import ROOT
-from trainwright.controller.cli.local.looking import LIMITS
+from trainwright.controller.cli.local.status import LIMITS
 from trainwright.controller.cli.main import build_parser
 from trainwright.controller.trainer.assembly.features import GATES
 

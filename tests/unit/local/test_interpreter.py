@@ -12,7 +12,7 @@ import pytest
 
 import trainwright
 from tests.repository import ROOT
-from trainwright.controller.cli.local import serving
+from trainwright.controller.cli.local import daemon
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
 from trainwright.plugins.registry import ENTRY_POINTS
@@ -70,11 +70,11 @@ def test_the_cluster_in_the_background_is_started_like_that(tmp_path: Path, monk
 
     def popen(command: list[str], **_: Any) -> Any:
         started.append(command)
-        raise serving.ClusterStartError
+        raise daemon.ClusterStartError
 
     monkeypatch.setattr("subprocess.Popen", popen)
-    with pytest.raises(serving.ClusterStartError):
-        serving.start_in_background(LocalOptions(name="a", folder=tmp_path / "a"))
+    with pytest.raises(daemon.ClusterStartError):
+        daemon.start_in_background(LocalOptions(name="a", folder=tmp_path / "a"))
     assert started[0][: len(isolated_python()) + 2] == [*isolated_python(), "-m", CLI]
 
 
@@ -90,10 +90,10 @@ def test_folders_of_the_variable_are_forgotten(project: Path, monkeypatch: pytes
 def test_a_plugin_in_a_folder_of_the_variable_is_left_out_and_named(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    serving.leave_out_user_plugins()
+    daemon.leave_out_user_plugins()
     monkeypatch.setattr(sys, "path", [str(project), *sys.path])
     monkeypatch.setenv("PYTHONPATH", str(project))
-    serving.leave_out_user_plugins()
+    daemon.leave_out_user_plugins()
     said = capsys.readouterr().err
     assert said.startswith(
         "warning: plugin mine (distribution mine 1) is not loaded: it is in a folder of PYTHONPATH only"

@@ -16,7 +16,7 @@ from tests.unit.plugins.blueprints import (
     pods,
     verdict,
 )
-from trainwright.controller.cli.rendering.checking import validate
+from trainwright.controller.cli.rendering.schemas import validate
 from trainwright.plugins.contract import OFFLINE
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.plainml import PlainMLPlugin

@@ -14,7 +14,7 @@ import yaml
 from tests.repository import ROOT
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.render import runtime_problems, runtime_warnings
-from trainwright.controller.cli.rendering.checking import validate
+from trainwright.controller.cli.rendering.schemas import validate
 from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
 
 RUNTIMES = ROOT / "config" / "runtimes"

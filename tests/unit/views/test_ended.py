@@ -10,7 +10,7 @@ from tests.builders import condition, train_job
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.local import managing
+from trainwright.controller.cli.local import local_jobs
 from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import Forbidden, NotFound, TransportError
@@ -67,7 +67,8 @@ async def test_lists_have_the_sentence_of_explain() -> None:
     assert GENERAL not in found.sentence(job())
     assert found.attempts(job()) == 1
     document = msgspec.to_builtins(job())
-    assert managing.table([document], NOW, namespaces=False, ended=found)[1].endswith("rank 1 failed with exit code 1")
+    row = local_jobs.table([document], NOW, namespaces=False, ended=found)[1]
+    assert row.endswith("rank 1 failed with exit code 1")
     assert view_of(job(), History(), NOW, failure=found.sentence(job())).message.startswith(sentence)
     assert row_of(job(), History(), NOW, found.sentence(job())).message.startswith(sentence)
     assert row_of(job(), History(), NOW).message == GENERAL

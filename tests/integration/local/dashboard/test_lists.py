@@ -14,7 +14,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.progress.following import Following
+from trainwright.controller.cli.progress.command import JobWatch
 from trainwright.controller.dashboard import connection, contract, reader, server
 from trainwright.controller.dashboard.reader import list_events
 from trainwright.controller.runtime import TaskScope
@@ -58,14 +58,14 @@ async def test_attempts_count_on_over_jobsets_wherever_they_are_shown(world: Wor
             await events.until("rows", lambda rows: [row.attempt for row in rows.changed] == [6])
         shown = (await browser.get(f"/api/v1/jobs/{world.space}/again")).as_(contract.Job)
     assert (shown.attempt, shown.row.attempt) == (6, 6)
-    following = Following(world.client, world.space)
+    following = JobWatch(world.client, world.space)
     await following.read()
     assert [view.attempt for view in following.picture().views] == [6]
 
 
 async def test_a_job_that_is_deleted_before_the_watch_begins_is_followed_to_its_end(world: World) -> None:
     await world.create("bert")
-    following = Following(world.client, world.space, "bert")
+    following = JobWatch(world.client, world.space, "bert")
     await following.read()
     following.picture()
     await world.client.delete(TrainJob.RESOURCE, "bert", world.space)

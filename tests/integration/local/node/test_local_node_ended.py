@@ -10,10 +10,10 @@ from typing import Any
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
-from trainwright.controller.cli.local import ending, feasibility
-from trainwright.controller.cli.local.following import Follower
+from trainwright.controller.cli.local import ends, feasibility
+from trainwright.controller.cli.local.follower import Follower
 from trainwright.controller.cli.local.job_commands import WantedLines, show_lines
-from trainwright.controller.cli.local.managing import LocalJobs
+from trainwright.controller.cli.local.local_jobs import LocalJobs
 from trainwright.controller.cli.local.pods import first_failure
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.dashboard import contract
@@ -76,7 +76,7 @@ async def fail(jobs: LocalJobs, meeting: Path) -> Document:
     follower = Follower(jobs.transport, "default", "j", out=io.StringIO())
     ended = await follower.follow(
         start_seconds=120,
-        end_job=lambda text: ending.end(jobs.client, "default", "j", ending.REASON_FAILED, text),
+        end_job=lambda text: ends.end(jobs.client, "default", "j", ends.REASON_FAILED, text),
     )
     assert (ended.code, ended.message) == (1, "node-1 failed with exit code 1 (Error)")
     return await jobs.get("j")
@@ -88,7 +88,7 @@ async def test_a_failed_job_is_kept_as_it_is_with_the_lines_of_all_ranks(tmp_pat
         jobs = jobs_of(cluster, settings)
         failed = await fail(jobs, tmp_path / "meeting")
         (end,) = [one for one in failed["status"]["conditions"] if one["type"] == "Failed"]
-        assert (end["status"], end["reason"]) == ("True", ending.REASON_FAILED)
+        assert (end["status"], end["reason"]) == ("True", ends.REASON_FAILED)
         # The one that failed stays as a pod, and the one that was stopped is gone.
         pods = await eventually(lambda: jobs.pods("j"), lambda found: len(found) == 1, what="one pod")
         assert pods[0]["metadata"]["annotations"][RESTARTS] == "none"

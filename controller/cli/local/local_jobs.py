@@ -24,7 +24,7 @@ from trainwright.api.quantity import Quantity
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local.following import OUT_OF_TIME, TRAINJOB
+from trainwright.controller.cli.local.follower import OUT_OF_TIME, TRAINJOB
 from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
 from trainwright.controller.cli.local.pods import by_rank, first_failure, has_ended, pods_of, rank_of, still_running
 from trainwright.controller.local.node.folders import ended_pods

@@ -34,8 +34,8 @@ from trainwright.controller.cli.local.pods import (
     runs_of,
     runs_with_logs,
 )
-from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
-from trainwright.controller.cli.local.watching import Stalls
+from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
 from trainwright.controller.trainer.failures.last_words import ended_below
 from trainwright.controller.trainer.failures.stacks import whereabouts

@@ -25,20 +25,20 @@ from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import (
     commit,
-    ending,
+    daemon,
+    ends,
     environments,
     feasibility,
-    managing,
+    local_jobs,
     outputs,
     scripts,
-    serving,
 )
-from trainwright.controller.cli.local.following import OUT_OF_TIME, TRAINJOB, Followed, Follower
+from trainwright.controller.cli.local.daemon import images_of, node_settings
+from trainwright.controller.cli.local.follower import OUT_OF_TIME, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.cli.local.pods import pods_of, still_running
-from trainwright.controller.cli.local.serving import images_of, node_settings
-from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
-from trainwright.controller.cli.local.watching import Stalls
+from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.local.node.images import OUTPUT, PYTHON, RUNS, WORKDIR
@@ -107,7 +107,7 @@ async def _run(
             follower.follow(
                 start_seconds=arguments.start_timeout,
                 seconds=arguments.timeout,
-                end_job=lambda text: ending.end(client, namespace, name, ending.REASON_FAILED, text),
+                end_job=lambda text: ends.end(client, namespace, name, ends.REASON_FAILED, text),
                 stop_job=_stopping(client, transport, namespace, name, arguments),
             )
         )
@@ -125,7 +125,7 @@ async def _run(
             ended, unread = None, error
         await _end(client, job, ended, interrupted, arguments)
         if not arguments.rm:
-            for said in await ending.drop_lines(client, options.folder / "logs", wall_clock()):
+            for said in await ends.drop_lines(client, options.folder / "logs", wall_clock()):
                 print(f"| {said}", flush=True)
         interrupted.ends_the_command()
         if unread is not None:
@@ -148,14 +148,14 @@ async def _end(
     if early and not arguments.keep:
         text = f"`trainwright local run` was ended by {interrupted.name}" if ended is None else ended.message
         reason = REASON_INTERRUPTED if ended is None else REASON_LATE
-        step = asyncio.ensure_future(ending.end(client, namespace, name, reason, text))
+        step = asyncio.ensure_future(ends.end(client, namespace, name, reason, text))
         await _or_kill(interrupted, step, client, job)
     elif ended is not None and ended.code not in (0, OUT_OF_TIME, STALLED) and not ended.failed:
         # Only now it is known which container failed first.
         with contextlib.suppress(NotFound):
-            await ending.say_failed(client, namespace, name, ending.REASON_FAILED, ended.message)
+            await ends.say_failed(client, namespace, name, ends.REASON_FAILED, ended.message)
     if arguments.rm and not ((early or (ended is not None and ended.code == STALLED)) and arguments.keep):
-        step = asyncio.ensure_future(managing.delete(client, job, _GRACE_SECONDS))
+        step = asyncio.ensure_future(local_jobs.delete(client, job, _GRACE_SECONDS))
         await _or_kill(interrupted, step, client, job)
 
 
@@ -179,12 +179,12 @@ def _stopping(
         async def stop(_: str) -> None:
             nonlocal stopped
             if not stopped:  # a user may have let it go on meanwhile
-                await managing.LocalJobs(client, transport, namespace).stop(name)
+                await local_jobs.LocalJobs(client, transport, namespace).stop(name)
             stopped = True
 
         return stop
     said = "it seemed to hang, and --stall-stop ended it"
-    return lambda how: ending.end(client, namespace, name, REASON_STALLED, f"{said}: {how}")
+    return lambda how: ends.end(client, namespace, name, REASON_STALLED, f"{said}: {how}")
 
 
 def _command(options: LocalOptions, command: str, job: Document, more: str = "") -> str:
@@ -271,7 +271,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
     from trainwright.controller.dashboard.serve import embedded  # noqa: PLC0415
 
-    serving.leave_out_user_plugins()
+    daemon.leave_out_user_plugins()
     forget_user_folders()
     state.claim(options.folder)
     with contextlib.ExitStack() as stack:
@@ -281,7 +281,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
             advice = f"for several jobs at once, start a cluster first with: {options.command('up')}"
             raise WrongUseError(f"{error}; {advice}") from error
         # The terminal is for the lines of the job.
-        file = None if options.verbose else options.folder / serving.LOG
+        file = None if options.verbose else options.folder / daemon.LOG
         configure_logging("INFO" if options.verbose else "WARNING", file=file)
         async with training_cluster(node_settings(options), port=options.port) as cluster:
             inside = cluster.api.transport()
@@ -301,7 +301,7 @@ async def prepared(options: LocalOptions, documents: list[Document], arguments: 
         if (runtime := feasibility.shipped_runtime_of(job)) is not None:
             await _prepare(options, runtime, None, job, arguments)
         return documents
-    async with managing.jobs_of(options.folder, "") as local:
+    async with local_jobs.jobs_of(options.folder, "") as local:
         if (runtime := await feasibility.runtime_of(job, documents, local.client)) is not None:
             await _prepare(options, runtime, local.client, job, arguments)
     return documents
@@ -350,7 +350,7 @@ async def _check_alone(output: Path, cluster: Path) -> None:
     before = outputs.kept(output)
     if before is None or before.owner.cluster == str(cluster):
         return
-    if why := (await managing.in_use_of([before])).get(output):
+    if why := (await local_jobs.in_use_of([before])).get(output):
         whose = before.owner.cluster
         text = f"{output} is the output of a job in the cluster {whose}: {why}"
         raise WrongUseError(f"--output: name another folder, since {text}")
@@ -439,7 +439,7 @@ async def _make_room(client: Client, job: Document) -> None:
             f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name: "
             "a script with --job-name, a manifest in metadata.name"
         )
-    if claims := await ending.claims_of(client, found):
+    if claims := await ends.claims_of(client, found):
         raise WrongUseError(
             f"TrainJob {name_of(job)} has ended, and is not replaced: {', '.join(claims)} would be deleted with it, "
             "and all that it wrote there. Save what you need and delete it first, or give this one another name: "
@@ -450,7 +450,7 @@ async def _make_room(client: Client, job: Document) -> None:
         await client.create(job, kind=TRAINJOB, dry_run=True)
     said = "is replaced, with its lines and curves; its output stays"
     print(f"| TrainJob {name_of(job)}, which has ended, {said}", flush=True)
-    await managing.delete(client, found, _GRACE_SECONDS)
+    await local_jobs.delete(client, found, _GRACE_SECONDS)
 
 
 async def _kill(client: Client, namespace: str, name: str) -> None:

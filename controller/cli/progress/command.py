@@ -21,8 +21,8 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, controller_of, key_of, resource_version_of, uid_of
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.access import reading, run_reading
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.reading import reading, run_reading
 from trainwright.controller.runtime import (
     Cache,
     Client,
@@ -47,7 +47,7 @@ AGE_SECONDS = 1.0
 INSTALL = "for a live table, install rich: pip install rich"
 
 
-class Following:
+class JobWatch:
     def __init__(
         self, client: Client, namespace: str, name: str = "", *, now: Callable[[], datetime] = wall_clock
     ) -> None:
@@ -303,25 +303,25 @@ async def _progress(arguments: argparse.Namespace) -> int:
         arguments.output, watch=arguments.watch, one=bool(arguments.job), namespaces=arguments.all_namespaces
     )
     async with reading(arguments, "trainwright-progress") as client:
-        following = Following(client, "" if arguments.all_namespaces else arguments.namespace, arguments.job or "")
+        watch = JobWatch(client, "" if arguments.all_namespaces else arguments.namespace, arguments.job or "")
         # Whatever is wrong with the cluster or with rights shows here; a watch would only try again.
-        await following.read()
-        if following.unread:
-            print(f"note: {following.unread}", file=sys.stderr)
+        await watch.read()
+        if watch.unread:
+            print(f"note: {watch.unread}", file=sys.stderr)
         if not arguments.watch:
-            output.once(following.picture())
-            return following.exit_code
-        return await _watch(following, output)
+            output.once(watch.picture())
+            return watch.exit_code
+        return await _watch(watch, output)
 
 
-async def _watch(following: Following, output: Display) -> int:
+async def _watch(watch: JobWatch, output: Display) -> int:
     async with TaskScope("progress") as tasks:
-        tasks.start("watch", following.run())
+        tasks.start("watch", watch.run())
         with output.begin():
             while True:
-                await following.read_more()
-                output.show(following.picture())
-                if following.is_over:
-                    return following.exit_code
+                await watch.read_more()
+                output.show(watch.picture())
+                if watch.is_over:
+                    return watch.exit_code
                 await asyncio.sleep(REDRAW_SECONDS)
-                await following.wait(AGE_SECONDS - REDRAW_SECONDS if output.ages else None)
+                await watch.wait(AGE_SECONDS - REDRAW_SECONDS if output.ages else None)

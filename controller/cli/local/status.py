@@ -44,7 +44,7 @@ def status(arguments: argparse.Namespace) -> int:
     # Imported here: most of the time there is none, and the answer comes at once.
     import asyncio  # noqa: PLC0415
 
-    from trainwright.controller.cli.local.managing import content_of  # noqa: PLC0415
+    from trainwright.controller.cli.local.local_jobs import content_of  # noqa: PLC0415
 
     for line in asyncio.run(content_of(options.folder)):
         print(f"  {line}")
