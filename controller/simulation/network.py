@@ -7,13 +7,16 @@ Election follows the real rules, without the thread and the kernel's timer.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
 import msgspec
 
+from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
+from trainwright.controller.local.apiserver.store import StoreChange
 from trainwright.controller.runtime import (
     Candidate,
     Client,
@@ -89,6 +92,29 @@ class FaultProfile:
         return replace(self, **{name: 0.0})
 
 
+@dataclass(slots=True)
+class Hooks:
+    """Functions that are called about what happens in a world."""
+
+    change: list[Callable[[StoreChange], None]] = field(default_factory=list)
+    """With each change of the store, before anybody is told."""
+    sent: list[Callable[[str, str], None]] = field(default_factory=list)
+    """With the process and the path when a write is sent, which is some time before the server begins."""
+    request: list[Callable[[str, Request], None]] = field(default_factory=list)
+    """With the process and the request when the server begins to carry out a write. What it raises takes the place of
+    the write."""
+    fault: list[Callable[[str, str], None]] = field(default_factory=list)
+    """With the fault and the path of the request that it meets."""
+    report: list[Callable[[Document], Awaitable[None]]] = field(default_factory=list)
+    """With a pod each time it reports, as `PodLives.reports` says."""
+
+
+def called(functions: Sequence[Callable[..., None]], *arguments: Any) -> None:
+    """Call them all; they may change the list."""
+    for function in list(functions):
+        function(*arguments)
+
+
 class Network:
     """A transport with faults.
 
@@ -98,10 +124,7 @@ class Network:
         faults: shared by the processes that have the same; it may change meanwhile.
         trace: of the world.
         chance: the stream of this network.
-        written: called with name and request when the server begins to carry out a write. What it raises takes the
-            place of the write.
-        faulted: called with the fault and the path of the request that it meets.
-        sent: called with name and path when a write is sent, which is some time before the server begins.
+        hooks: called about its requests.
     """
 
     def __init__(
@@ -111,12 +134,9 @@ class Network:
         faults: FaultProfile,
         trace: Trace,
         chance: random.Random,
-        written: Callable[[str, Request], None],
-        faulted: Callable[[str, str], None],
-        sent: Callable[[str, str], None],
+        hooks: "Hooks",
     ) -> None:
-        self._inner, self.name, self._trace, self._chance = inner, name, trace, chance
-        self._written, self._faulted, self._sent = written, faulted, sent
+        self._inner, self.name, self._trace, self._chance, self._hooks = inner, name, trace, chance, hooks
         self.faults = faults
         self.flying: Counter[str] = Counter()
         """How many writes of each path are on their way, from the call to its end."""
@@ -140,7 +160,7 @@ class Network:
         if request.method in _READS:
             return await self._send(request)
         self.flying[request.path] += 1
-        self._sent(self.name, request.path)
+        called(self._hooks.sent, self.name, request.path)
         try:
             return await self._send(request)
         finally:
@@ -173,7 +193,7 @@ class Network:
         limit = await self._turn(request, draws)
         if request.permission is not None:
             request.permission.check()  # the last look before the bytes go out, as at a socket
-        self._written(self.name, request)
+        called(self._hooks.request, self.name, request)
         answer = await self._at_server(request)
         self._trace.add("write", f"{what} {answer.status}", _shown(request))
         self._alive()
@@ -270,7 +290,7 @@ class Network:
 
     def _note(self, kind: str, request: Request, more: str = "") -> None:
         self._trace.add("fault", f"{kind} {more}{self.name} {request}")
-        self._faulted(kind, request.path)
+        called(self._hooks.fault, kind, request.path)
 
 
 class _Stream:

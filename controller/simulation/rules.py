@@ -16,6 +16,7 @@ import msgspec
 
 from trainwright.api.objects import Key
 from trainwright.controller.local.apiserver.store.objects import StoreChange
+from trainwright.controller.runtime import Request
 from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
 from trainwright.controller.simulation.loop import SimulatedLoop
 from trainwright.controller.simulation.network import Network
@@ -64,7 +65,7 @@ class WorldRule:
     def changed(self, change: StoreChange) -> None:
         """Look at a change of the store."""
 
-    def written(self, process: str, method: str, path: str) -> None:
+    def written(self, process: str, request: Request) -> None:
         """Look at a write that the API server begins to carry out."""
 
     def faulted(self, fault: str, path: str) -> None:
@@ -112,13 +113,13 @@ class OneWriter(WorldRule):
 
     name = "one-writer"
 
-    def written(self, process: str, method: str, path: str) -> None:
+    def written(self, process: str, request: Request) -> None:
         """Compare with the Lease."""
-        world = self.world
+        world, path = self.world, request.path
         if not world.lease or not process.startswith("manager-") or "/leases" in path or "/events" in path:
             return
         if (holder := world.holder()) != process:
-            self.say(f"{process} writes {method} {path} while {holder or 'no replica'} holds the lease")
+            self.say(f"{process} writes {request.method} {path} while {holder or 'no replica'} holds the lease")
 
 
 class NoOrphans(WorldRule):

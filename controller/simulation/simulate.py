@@ -8,7 +8,7 @@ import re
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,7 @@ from trainwright.controller.simulation.determinism import guarded
 from trainwright.controller.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
 from trainwright.controller.simulation.plan import CHAOS_SECONDS, ScenarioPlan, Step
 from trainwright.controller.simulation.rules import NOISE, RULES, Violation, WorldRule
-from trainwright.controller.simulation.world import World, simulated_world
+from trainwright.controller.simulation.world import Replica, World, simulated_world
 
 QUIET_SECONDS = 90.0
 """Nothing is written for so long: longer than the longest retry of a controller."""
@@ -126,9 +126,9 @@ async def _run(scenario: Scenario, plan: ScenarioPlan, outcome: Outcome, *, keep
 
     rules = [rule(world, say) for rule in (*RULES, *scenario.rules)]
     for rule in rules:
-        world.on_change.append(rule.changed)
-        world.on_write.append(rule.written)
-        world.on_fault.append(rule.faulted)
+        world.hooks.change.append(rule.changed)
+        world.hooks.request.append(rule.written)
+        world.hooks.fault.append(rule.faulted)
     with _complaints(say):
         async with simulated_world(world):
             await scenario.begin(world, plan)
@@ -222,7 +222,7 @@ async def _until_quiet(world: World, rules: Sequence[WorldRule]) -> str:
         if change.collection not in NOISE:
             last, what = loop.time(), f"{change.type} {change.collection} {change.name.name}"
 
-    world.on_change.append(look)
+    world.hooks.change.append(look)
     try:
         while loop.time() < end:
             left = max(last + QUIET_SECONDS - loop.time(), *(rule.soon() for rule in rules))
@@ -230,7 +230,7 @@ async def _until_quiet(world: World, rules: Sequence[WorldRule]) -> str:
                 return ""
             await asyncio.sleep(left)
     finally:
-        world.on_change.remove(look)
+        world.hooks.change.remove(look)
     return what
 
 
@@ -247,58 +247,54 @@ async def _fresh(world: World) -> list[StoreChange]:
     await asyncio.sleep(20.0)
     for replica in world.replicas:
         await world.kill(replica)
-    world.on_change.append(look)
+    world.hooks.change.append(look)
     for replica in world.replicas:
         await world.boot(replica)
     await asyncio.sleep(_FRESH_SECONDS)
-    world.on_change.remove(look)
+    world.hooks.change.remove(look)
     return wrote
 
 
 # ---------------------------------------------------------------------- what machines do
 
 
+def _replica(world: World, step: Step) -> Replica:
+    return world.replicas[int(step.on or "0") % len(world.replicas)]
+
+
+def _pause(world: World, step: Step) -> None:
+    if (process := _replica(world, step).process) is not None:
+        world.start("pause", world.pause(process, step.more))
+
+
+def _jump(world: World, step: Step) -> None:
+    """A few seconds ahead or behind, or an hour, of one machine."""
+    sign = -1.0 if int(step.at * 1000) % 2 else 1.0
+    world.set_clock(_replica(world, step), sign * (3600.0 if step.more > 25 else step.more / 8))
+
+
+_MACHINES: Mapping[str, tuple[float, Callable[[World, Step], Awaitable[None] | None]]] = {
+    "kill-manager": (1.5, lambda world, step: world.kill(_replica(world, step))),
+    "stop-manager": (0.7, lambda world, step: world.stop(_replica(world, step))),
+    "pause-manager": (1.0, _pause),
+    "pause-workloads": (2.0, lambda world, step: world.workloads.pause(step.more)),
+    "jump-clock": (0.5, _jump),
+    "sleep": (0.2, lambda world, step: world.sleep(step.more * 900)),  # a quarter of an hour to ten hours
+    "upgrade-manager": (0.7, lambda world, _: world.upgrade()),
+    "forget-changes": (1.0, lambda world, step: world.forget_changes(step.more / 4)),
+    "lose-webhooks": (0.7, lambda world, step: world.lose_webhooks(step.more)),
+    "lose-node": (0.7, lambda world, step: world.lose_node(step.more * 3, evicts=step.more > 20)),
+}
+
+
 async def _machine_fault(world: World, step: Step) -> None:
-    replica = world.replicas[int(step.on or "0") % len(world.replicas)]
-    match step.what:
-        case "kill-manager":
-            await world.kill(replica)
-        case "stop-manager":
-            world.stop(replica)
-        case "pause-manager":
-            if replica.process is not None:
-                world.start("pause", world.pause(replica.process, step.more))
-        case "pause-workloads":
-            world.workloads.pause(step.more)
-        case "jump-clock":  # a few seconds ahead or behind, or an hour, of one machine
-            sign = -1.0 if int(step.at * 1000) % 2 else 1.0
-            world.set_clock(replica, sign * (3600.0 if step.more > 25 else step.more / 8))
-        case "sleep":  # from a quarter of an hour to ten hours
-            world.sleep(step.more * 900)
-        case "upgrade-manager":
-            world.upgrade()
-        case "forget-changes":
-            world.forget_changes(step.more / 4)
-        case "lose-webhooks":
-            world.lose_webhooks(step.more)
-        case "lose-node":
-            world.lose_node(step.more * 3, evicts=step.more > 20)
+    if (work := _MACHINES[step.what][1](world, step)) is not None:
+        await work
 
 
 _OF_REPLICAS = frozenset({"kill-manager", "stop-manager", "pause-manager"})
-MACHINE_WEIGHTS: Mapping[str, float] = {
-    "kill-manager": 1.5,
-    "stop-manager": 0.7,
-    "pause-manager": 1.0,
-    "pause-workloads": 2.0,
-    "jump-clock": 0.5,
-    "sleep": 0.2,
-    "upgrade-manager": 0.7,
-    "forget-changes": 1.0,
-    "lose-webhooks": 0.7,
-    "lose-node": 0.7,
-}
-MACHINE_ACTIONS: Mapping[str, Action] = dict.fromkeys(MACHINE_WEIGHTS, _machine_fault)
+MACHINE_WEIGHTS: Mapping[str, float] = {name: weight for name, (weight, _) in _MACHINES.items()}
+MACHINE_ACTIONS: Mapping[str, Action] = dict.fromkeys(_MACHINES, _machine_fault)
 """What happens to machines, in every scenario."""
 
 

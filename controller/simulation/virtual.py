@@ -147,7 +147,7 @@ class VirtualCluster:
             if change.collection == collection:
                 seen.append(Change(round(self.seconds, 3), change.type, change.object.document()))
 
-        self.world.on_change.append(look)
+        self.world.hooks.change.append(look)
         return seen
 
     def refuse(self, part: str, error: Exception, *, until: float = math.inf) -> list[float]:
@@ -165,7 +165,7 @@ class VirtualCluster:
                 times.append(round(self.seconds, 3))
                 raise error
 
-        self.world.on_request.append(meet)
+        self.world.hooks.request.append(meet)
         return times
 
     def requests(self, part: str) -> list[tuple[float, str]]:

@@ -2,10 +2,9 @@
 """One simulated cluster: an API server, the workload controllers, a pretended node, and the replicas of an operator."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -31,12 +30,11 @@ from trainwright.controller.runtime import (
     KubernetesError,
     Manager,
     ProcessSettings,
-    Request,
     TaskScope,
 )
 from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
 from trainwright.controller.simulation.loop import SimulatedLoop
-from trainwright.controller.simulation.network import FaultProfile, Network, SimulatedElector
+from trainwright.controller.simulation.network import FaultProfile, Hooks, Network, SimulatedElector, called
 from trainwright.controller.simulation.node import PodLives, SimulatedNode
 
 TOKEN = "simulated"  # noqa: S105 - of a server that only this process reaches
@@ -59,8 +57,6 @@ class Process:
     network: Network
     surroundings: SimulatedSurroundings
     elector: SimulatedElector | None
-    answer: Callable[[Mapping[str, AdmissionHandler]], None]
-    """Takes the handlers of the webhooks of this process, by path."""
     handlers: Callable[[str, bytes], Awaitable[bytes]] | None = None
     version: int = 0
     """How many upgrades came before it; the scenario decides what another version is."""
@@ -71,6 +67,10 @@ class Process:
     def is_up(self) -> bool:
         """Whether it runs."""
         return self.task is not None and not self.task.done()
+
+    def answer(self, handlers: Mapping[str, AdmissionHandler]) -> None:
+        """Take the handlers of its webhooks, by path."""
+        self.handlers = answerer(handlers)
 
 
 Boot: TypeAlias = Callable[[Process], Awaitable[Manager]]
@@ -127,18 +127,7 @@ class World:
         """What a scenario lets its rules know."""
         self.deaths: list[str] = []
         """Processes that ended by an error."""
-        self.on_change: list[Callable[[StoreChange], None]] = []
-        """Called at each change of the store, before anybody is told."""
-        self.on_write: list[Callable[[str, str, str], None]] = []
-        """Called with the process, the method and the path when the API server begins to carry out a write."""
-        self.on_request: list[Callable[[str, Request], None]] = []
-        """Called with the process and the request before `on_write`. What it raises takes the place of the write."""
-        self.on_sent: list[Callable[[str, str], None]] = []
-        """Called with the process and the path when a write is sent."""
-        self.on_fault: list[Callable[[str, str], None]] = []
-        """Called with the fault and the path of the request that it meets."""
-        self.on_report: list[Callable[[Document], Awaitable[None]]] = []
-        """Called with a pod each time it reports, as `PodLives.reports` says."""
+        self.hooks = Hooks()
         self.surroundings = SimulatedSurroundings(self.chance, "server")
         self.store: ObjectStore
         self.admin: Client
@@ -183,7 +172,7 @@ class World:
         scope.start("node", self.node.beat())
 
     async def _reported(self, pod: Document) -> None:
-        for hear in self.on_report:
+        for hear in self.hooks.report:
             await hear(pod)
 
     async def _end(self) -> None:
@@ -196,14 +185,8 @@ class World:
 
     def network(self, name: str, faults: FaultProfile) -> Network:
         """The way of a process to the API server."""
-
-        def written(process: str, request: Request) -> None:
-            _call(self.on_request, process, request)
-            _call(self.on_write, process, request.method, request.path)
-
         chance = self.chance.of(f"network/{name}")
-        faulted, sent = partial(_call, self.on_fault), partial(_call, self.on_sent)
-        return Network(self.transport(), name, faults, self.trace, chance, written, faulted, sent)
+        return Network(self.transport(), name, faults, self.trace, chance, self.hooks)
 
     @property
     def server(self) -> APIServer:
@@ -228,7 +211,7 @@ class World:
         self.trace.add(
             "store", f"{change.version} {change.type} {change.collection} {name.namespace}/{name.name}", body
         )
-        _call(self.on_change, change)
+        called(self.hooks.change, change)
 
     # ------------------------------------------------------------------ replicas of the operator
 
@@ -264,13 +247,7 @@ class World:
         elector = None
         if self.lease:
             elector = SimulatedElector(network, surroundings, self.lease, drift=1.0 + replica.drift)
-        process = Process(name, network, surroundings, elector, lambda _: None, version=self.version)
-
-        def answer(handlers: Mapping[str, AdmissionHandler]) -> None:
-            process.handlers = answerer(handlers)
-
-        process.answer = answer
-        return process
+        return Process(name, network, surroundings, elector, version=self.version)
 
     async def _run(self, process: Process) -> None:
         assert process.manager is not None
@@ -341,9 +318,9 @@ class World:
             if process.startswith("manager-") and is_meant(process, path) and not waiter.done():
                 waiter.set_result(process)
 
-        self.on_sent.append(look)
+        self.hooks.sent.append(look)
         await asyncio.wait({waiter}, timeout=seconds)
-        self.on_sent.remove(look)
+        self.hooks.sent.remove(look)
         return waiter.result() if waiter.done() else ""
 
     def set_clock(self, replica: Replica, skew: float) -> None:
@@ -438,11 +415,6 @@ class World:
         """Who holds the lease of the operator."""
         lease = self.store.get("leases.coordination.k8s.io", ObjectName("default", self.lease))
         return "" if lease is None else (lease.document().get("spec") or {}).get("holderIdentity") or ""
-
-
-def _call(functions: Sequence[Callable[..., None]], *arguments: Any) -> None:
-    for function in list(functions):
-        function(*arguments)
 
 
 def _loop() -> SimulatedLoop:

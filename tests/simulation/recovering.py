@@ -92,7 +92,7 @@ class Recovering(TrainJobs):
         """Let rank 0 of each job report."""
         await super().begin(world, plan)
         if plan.options.get(HANGS):
-            world.on_report.append(partial(_report, world, {}))
+            world.hooks.report.append(partial(_report, world, {}))
 
 
 async def _report(world: World, steps: dict[str, int], pod: Document) -> None:

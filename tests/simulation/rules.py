@@ -8,6 +8,7 @@ from typing import Any
 from trainwright.api.objects import Document
 from trainwright.api.times import parse
 from trainwright.controller.local.apiserver.store.objects import StoreChange
+from trainwright.controller.runtime import Request
 from trainwright.controller.simulation.rules import NoLeaks, NoOldFailures, Violation, WorldRule
 from trainwright.controller.simulation.world import World
 
@@ -98,8 +99,9 @@ class OneWorker(WorldRule):
 
     name = "one-worker"
 
-    def written(self, process: str, method: str, path: str) -> None:
+    def written(self, process: str, request: Request) -> None:
         """Look for another write of the same object on its way."""
+        path, method = request.path, request.method
         parts = path.split("/")
         if not {one.partition(".")[0] for one in _OWNED}.intersection(parts) or parts[-1] == "status":
             return

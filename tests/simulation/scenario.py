@@ -543,7 +543,7 @@ def _let_a_queue_write(world: World) -> None:
         with suppress(ApiError):
             await _foreign_condition(world, Step(loop.time(), "foreign-condition", f"{name}:{variant}"))
 
-    world.on_sent.append(sent)
+    world.hooks.sent.append(sent)
 
 
 async def _patch_as_a_queue(world: World, step: Step) -> None:

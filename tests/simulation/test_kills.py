@@ -149,8 +149,8 @@ class Killed(TrainJobs):
                 elif change.type == "DELETED":
                     self.writes["jobset deleted"] += 1
 
-        world.on_request.append(meet)
-        world.on_change.append(count)
+        world.hooks.request.append(meet)
+        world.hooks.change.append(count)
 
 
 @pytest.mark.parametrize("name", POINTS)

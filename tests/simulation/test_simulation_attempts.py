@@ -158,7 +158,7 @@ class Away(OneLife):
                 world.start("kill", world.kill(replica))
 
         replica.boot = late
-        world.on_change.append(look)
+        world.hooks.change.append(look)
 
 
 def test_a_jobset_that_is_gone_before_the_job_is_told_of_its_end_leaves_the_record(simulated: Simulated) -> None:
@@ -203,7 +203,7 @@ class Counting(Recovering):
                     self.asked[found[1]] += 1
                     self.first.setdefault(found[1], loop.time())
 
-        world.on_request.append(meet)
+        world.hooks.request.append(meet)
 
 
 def test_jobs_that_lose_one_node_ask_little_each_and_do_not_wait_for_each_other(simulated: Simulated) -> None:

@@ -34,7 +34,7 @@ class Slept(OneLife):
             if change.collection == JOBS and true_conditions(change.object.document()).keys() & {"Complete", "Failed"}:
                 self.ended_after = min(self.ended_after, asyncio.get_running_loop().time() - woke)
 
-        world.on_change.append(look)
+        world.hooks.change.append(look)
 
 
 def slept(simulated: Simulated, job: str, *, lives: PodLives = TRAINS, **options: bool) -> Slept:

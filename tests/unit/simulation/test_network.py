@@ -11,7 +11,7 @@ from trainwright.controller.local.apiserver.http.transport import InProcessTrans
 from trainwright.controller.runtime import Request, RequestTimeout, Response
 from trainwright.controller.simulation.determinism import Trace
 from trainwright.controller.simulation.loop import SimulatedLoop
-from trainwright.controller.simulation.network import FaultProfile, Network
+from trainwright.controller.simulation.network import FaultProfile, Hooks, Network
 
 LIMIT = 12.0
 
@@ -36,7 +36,7 @@ async def sent(seed: int, faults: FaultProfile) -> tuple[float, bool, float]:
         faults,
         trace,
         random.Random(seed),
-        *[lambda *_: None] * 3,
+        Hooks(),
     )
     begun = asyncio.get_running_loop().time()
     try:
