@@ -123,7 +123,7 @@ def _delete(options: LocalOptions) -> None:
     from trainwright.controller.local.node.folders import end_survivors  # noqa: PLC0415
 
     with disk_errors(options), state.held(options.folder):
-        # As its next start would: the folder holds the only records of what a cluster that was killed has left.
+        # As its next start would: what a killed cluster has left is found by the path of its folder.
         pods = NodeSettings(name="", folder=options.folder).pods
         if pods.is_dir():
             end_survivors(pods)

@@ -13,14 +13,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from trainwright.api.objects import Document, spec_of, uid_of
 from trainwright.controller.local.node.document import ClusterSources, CreateError, hostname_of, shown_hostname_of
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.machine import Gpus, discover, usable_cpus
-from trainwright.controller.local.node.networks import Dial, Networks, Streams, refused
+from trainwright.controller.local.node.networks import Dial, Networks, refused
 from trainwright.controller.local.node.plan import LOCALHOST, ContainerPlan, Folders, Workplace, inherited, make_plan
 from trainwright.controller.local.node.ports import REFUSED, Ports, names_of, peers_of
 from trainwright.controller.local.node.process import supervision
@@ -36,8 +35,6 @@ log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
 NSSWITCH = "hosts: files dns\n"
-NSCD = ("/run/nscd", "/var/run/nscd")
-"""Folders of a resolver daemon's socket: it would answer from the machine's own hosts file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +44,10 @@ class Launch:
     command: Sequence[str]
     folder: str
     hostname: str = ""
-    root: str = ""
-    """An empty folder, over which the new root is mounted while it is built."""
-    empty: str = ""
-    """Another one, which stays empty."""
+    scratch: str = ""
+    """A folder of the launcher."""
     mounts: Sequence[Mount | tuple[str, str, bool]] = ()
     """Source on this machine, path, whether it is read-only."""
-    hidden: Sequence[str] = NSCD
     network: int = 0
     """Join the network that this process holds, or that of `join`; 0: use that of the machine."""
     join: int = 0
@@ -78,13 +72,10 @@ def container_launch(
     work: Path,
     network: int = 0,
 ) -> Launch:
-    """The launch of a container. Writes nsswitch.conf and hostname, and makes folders in `scratch`; it has `hosts`.
+    """The launch of a container. Writes nsswitch.conf and hostname in `scratch`, which has `hosts`.
 
     A working folder that neither the machine nor a volume has is `work`.
     """
-    root, empty = scratch / "root", scratch / "empty"
-    for made in (root, empty):
-        made.mkdir(parents=True, exist_ok=True)
     nsswitch = scratch / "nsswitch.conf"
     write_fresh(nsswitch, NSSWITCH.encode(), 0o644)
     shown = [(mount.source, mount.path, mount.read_only) for mount in mounts]
@@ -106,8 +97,7 @@ def container_launch(
         command=command,
         folder=folder,
         hostname=shown_hostname_of(pod),
-        root=str(root),
-        empty=str(empty),
+        scratch=str(scratch),
         mounts=shown,
         network=network,
     )
@@ -279,13 +269,7 @@ class Hosting:
 
     def dial(self, pod: Document) -> Dial:
         """What connects to ports of a pod."""
-        if self.networks is None:
-            return asyncio.open_connection
-        return functools.partial(self._dial, self.networks, pod)
-
-    @staticmethod
-    async def _dial(networks: Networks, pod: Document, host: str, port: int, **how: Any) -> Streams:
-        return await (await networks.of(pod)).dial(host, port, **how)
+        return asyncio.open_connection if self.networks is None else functools.partial(self.networks.dial, pod)
 
     async def start(
         self,

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 # ---------------------------------------------------------------------- locks
 
-PREFIX = f"trainwright-{os.getuid()}"
-"""Begins the names of the locks of all clusters of this user."""
+PREFIX = "trainwright"
+"""Begins the names of the locks of all clusters of the machine, whoever started them."""
 
 
 class MachineLocks:

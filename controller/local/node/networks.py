@@ -103,6 +103,10 @@ class Networks:
                 self._networks[holder] = network
         return network
 
+    async def dial(self, pod: Document, host: str, port: int, **how: Any) -> Streams:
+        """Connect to a port of a pod; see `Dial`."""
+        return await (await self.of(pod)).dial(host, port, **how)
+
     def release(self, pod: Document) -> None:
         """The last pod of a holder has ended: its network goes."""
         if (network := self._networks.pop(holder_of(pod), None)) is not None:

@@ -137,22 +137,6 @@ def shortened(output: bytes) -> bytes:
 STARTUP, READINESS, LIVENESS = "startupProbe", "readinessProbe", "livenessProbe"
 
 
-class Thresholds:
-    """Counts results in a row; a verdict needs as many as the probe says."""
-
-    def __init__(self, probe: Document) -> None:
-        self._success = int(probe.get("successThreshold") or 1)
-        self._failure = int(probe.get("failureThreshold") or 3)
-        self._last: bool | None = None
-        self._count = 0
-
-    def add(self, success: bool) -> bool | None:
-        """Count one result; returns whether the container is healthy once there are enough of a kind, else None."""
-        self._count = self._count + 1 if success == self._last else 1
-        self._last = success
-        return success if self._count >= (self._success if success else self._failure) else None
-
-
 class Probes:
     """Probes one run of a container.
 
@@ -228,13 +212,16 @@ class Probes:
             self._event("ProbeNotRun", f"{_named(kind)} probe counts as passed: the local node runs no gRPC probes")
             yield True
             await asyncio.Event().wait()
-        thresholds = Thresholds(probe)
+        # A verdict needs so many results in a row.
+        needed = {True: int(probe.get("successThreshold") or 1), False: int(probe.get("failureThreshold") or 3)}
+        last, count = True, 0
         while True:
-            failure = await self._failure(probe)
-            if failure:
+            if failure := await self._failure(probe):
                 self._event("Unhealthy", f"{_named(kind)} probe failed: {failure}")
-            if (verdict := thresholds.add(not failure)) is not None:
-                yield verdict
+            healthy = not failure
+            last, count = healthy, count + 1 if healthy is last else 1
+            if count >= needed[healthy]:
+                yield healthy
             await asyncio.sleep(float(probe.get("periodSeconds") or 10))
 
     async def _failure(self, probe: Document) -> str:

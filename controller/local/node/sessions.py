@@ -9,13 +9,16 @@ import pty
 import struct
 import subprocess
 import termios
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from trainwright.controller.local.node.process.supervision import ContainerProcess
 
 CHUNK = 64 * 1024
 
-Starter = Callable[[tuple[int, int, int], bool], Awaitable[ContainerProcess]]
+Streams: TypeAlias = tuple[int | None, int, int | None]
+"""Descriptors of this side for standard input, output and error; with a terminal the first two are the same."""
+Starter: TypeAlias = Callable[[tuple[int, int, int], bool], Awaitable[ContainerProcess]]
 """Starts the process with three descriptors; the second argument says whether they are a terminal."""
 
 
@@ -23,7 +26,6 @@ class ProcessSession:
     """One process and its streams; an `ExecSession`."""
 
     def __init__(self, process: ContainerProcess, stdin: int | None, out: int, err: int | None, *, tty: bool) -> None:
-        """`stdin`, `out` and `err` are this side's descriptors. With a terminal the first two are the same."""
         self._process = process
         self._stdin, self._out, self._err, self._tty = stdin, out, err, tty
         self._closed = False
@@ -75,9 +77,7 @@ class ProcessSession:
             await self._process.wait()
         finally:
             # Also when cancelled: a second call would do nothing.
-            for descriptor in {self._stdin, self._out, self._err} - {None}:
-                assert descriptor is not None
-                os.close(descriptor)
+            _close((self._stdin, self._out, self._err))
             self._stdin = None
 
 
@@ -94,46 +94,34 @@ async def write_all(descriptor: int, data: bytes) -> None:
 
 async def open_session(start: Starter, *, stdin: bool, tty: bool) -> ProcessSession:
     """Make the streams and start the process. Raises what `start` raises."""
-    return await (_with_terminal(start) if tty else _with_pipes(start, stdin=stdin))
+    ours, theirs = _terminal() if tty else _pipes(stdin=stdin)
+    try:
+        process = await start(theirs, tty)
+    except BaseException:
+        _close(ours)
+        raise
+    finally:
+        _close(theirs)
+    for descriptor in ours:
+        if descriptor is not None:
+            os.set_blocking(descriptor, False)
+    return ProcessSession(process, *ours, tty=tty)
 
 
-async def _with_terminal(start: Starter) -> ProcessSession:
+def _terminal() -> tuple[Streams, tuple[int, int, int]]:
     ours, theirs = pty.openpty()
-    try:
-        process = await start((theirs, theirs, theirs), True)
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
-    os.set_blocking(ours, False)
-    return ProcessSession(process, ours, ours, None, tty=True)
+    return (ours, ours, None), (theirs, theirs, theirs)
 
 
-async def _with_pipes(start: Starter, *, stdin: bool) -> ProcessSession:
-    opened: list[int] = []
+def _pipes(*, stdin: bool) -> tuple[Streams, tuple[int, int, int]]:
+    theirs_in, ours_in = os.pipe() if stdin else (subprocess.DEVNULL, None)
+    (ours_out, theirs_out), (ours_err, theirs_err) = os.pipe(), os.pipe()
+    return (ours_in, ours_out, ours_err), (theirs_in, theirs_out, theirs_err)
 
-    def pipe() -> tuple[int, int]:
-        read, write = os.pipe()
-        opened.extend((read, write))
-        return read, write
 
-    theirs_in, ours_in = pipe() if stdin else (subprocess.DEVNULL, -1)
-    ours_out, theirs_out = pipe()
-    ours_err, theirs_err = pipe()
-    theirs = {theirs_in, theirs_out, theirs_err} - {subprocess.DEVNULL}
-    try:
-        process = await start((theirs_in, theirs_out, theirs_err), False)
-    except BaseException:
-        for descriptor in set(opened) - theirs:
-            os.close(descriptor)
-        raise
-    finally:
-        for descriptor in theirs:
-            os.close(descriptor)
-    for descriptor in set(opened) - theirs:
-        os.set_blocking(descriptor, False)
-    return ProcessSession(process, ours_in if stdin else None, ours_out, ours_err, tty=False)
+def _close(descriptors: Sequence[int | None]) -> None:
+    for descriptor in {one for one in descriptors if one is not None and one >= 0}:
+        os.close(descriptor)
 
 
 async def _read(descriptor: int) -> AsyncIterator[bytes]:

@@ -219,7 +219,6 @@ def _covers(stored: Document, wanted: Document) -> bool:
 
 
 # ---------------------------------------------------------------------- phase
-#
 
 
 def _phase_to_report(pod: Document, state: PodState) -> str:
@@ -271,7 +270,6 @@ def _end_of(container: ContainerState) -> Terminated | None:
 
 
 # ---------------------------------------------------------------------- containers
-#
 
 
 def _container(container: Document, state: ContainerState, *, init: bool) -> Document:
@@ -322,7 +320,6 @@ def _state(state: State) -> Document:
 
 
 # ---------------------------------------------------------------------- conditions
-#
 
 
 def _conditions(pod: Document, state: PodState, phase: str, now: datetime) -> list[Document]:

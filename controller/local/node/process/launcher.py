@@ -60,6 +60,8 @@ MNT_DETACH = 2
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 NAMESPACES = ("user", "pid_for_children", "uts", "mnt")
+NSCD = ("/run/nscd", "/var/run/nscd")
+"""Folders of a resolver daemon's socket: it would answer from the machine's own hosts file."""
 
 READY, OPEN = b"ready", b"o"
 """Of the socket of a program that holds a network: what it says first, and a request for a socket of the network."""
@@ -176,7 +178,6 @@ def make_place(path: str, *, folder: bool) -> None:
 
 
 # ---------------------------------------------------------------------- namespaces
-#
 
 
 def make_namespaces(network: int) -> None:
@@ -206,17 +207,20 @@ def build(launch: dict[str, Any]) -> None:
     """Make the namespaces and the root of a container."""
     make_namespaces(launch["network"])
     socket.sethostname(launch["hostname"])
-    root = Root(launch["root"])
+    # Over the first the new root is mounted while it is built; the other one stays empty.
+    folder, empty = f"{launch['scratch']}/root", f"{launch['scratch']}/empty"
+    os.makedirs(folder, exist_ok=True)
+    os.makedirs(empty, exist_ok=True)
+    root = Root(folder)
     for source, path, read_only in sorted(launch["mounts"], key=lambda one: one[1].count("/")):
         root.bind(source, path, read_only=read_only)
-    for folder in launch["hidden"]:
-        if os.path.isdir(folder):
-            root.bind(launch["empty"], folder)
+    for hidden in NSCD:
+        if os.path.isdir(hidden):
+            root.bind(empty, hidden)
     root.enter()
 
 
 # ---------------------------------------------------------------------- processes
-#
 
 
 def execute(launch: dict[str, Any], failed: int) -> None:

@@ -3,16 +3,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.local.node.modes import MODES
-from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.kubernetes.core.v1 import Pod, ServiceAccount
 from trainwright.api.objects import uid_of
 from trainwright.controller.cli.local.training import training_cluster
+from trainwright.controller.local.cluster import local_cluster
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.process import lowlevel
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
@@ -160,6 +161,23 @@ async def trainer(tmp_path: Path) -> AsyncIterator[Client]:
     one = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
     async with training_cluster(one, memory=True) as cluster:
         yield Client(cluster.api.transport())
+
+
+@asynccontextmanager
+async def laptop(folder: Path) -> AsyncIterator[Client]:
+    """A client of a local cluster without a manager, in which pods can be created."""
+    settings = NodeSettings(name="laptop", folder=folder / "state", isolation=Isolation.REWRITE)
+    async with local_cluster(settings, memory=True) as cluster:
+        made = Client(cluster.api.transport())
+
+        async def account() -> bool:
+            with suppress(NotFound):
+                await made.get(ServiceAccount, "default", "default")
+                return True
+            return False
+
+        await eventually(account, what="the service account is there")
+        yield made
 
 
 @pytest.fixture

@@ -12,12 +12,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.integration.local.node.conftest import Pods
-from trainwright.api.kubernetes.core.v1 import ServiceAccount
+from tests.integration.local.node.conftest import Pods, laptop
 from trainwright.api.objects import Key
-from trainwright.controller.local.cluster import local_cluster
-from trainwright.controller.local.node.settings import Isolation, NodeSettings
-from trainwright.controller.runtime import Client, NotFound
+from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress import reading
 from trainwright.controller.trainer.progress.metrics import ReadResult
@@ -48,12 +45,7 @@ class Container:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def container(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Container]:
     """One for all tests of the module."""
-    settings = NodeSettings(
-        name="laptop", folder=tmp_path_factory.mktemp("cluster") / "state", isolation=Isolation.REWRITE
-    )
-    async with local_cluster(settings, memory=True) as cluster:
-        client = Client(cluster.api.transport())
-        await eventually(lambda: account(client), what="the service account is there")
+    async with laptop(tmp_path_factory.mktemp("cluster")) as client:
         pods = Pods(client, "default", "laptop")
         mounts = [{"name": "out", "mountPath": "/out"}]
         main = {"name": "main", "image": "python", "command": ["sleep", "600"], "volumeMounts": mounts}
@@ -62,15 +54,6 @@ async def container(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
         )
         await pods.reach("p", "Running")
         yield Container(client, ContainerRef("default", "p", "main"))
-
-
-async def account(client: Client) -> bool:
-    """Whether pods can be created: a controller makes the account."""
-    try:
-        await client.get(ServiceAccount, "default", "default")
-    except NotFound:
-        return False
-    return True
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -7,13 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.integration.local.node.conftest import Pods
+from tests.integration.local.node.conftest import Pods, laptop
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.kubernetes.core.v1 import ServiceAccount
 from trainwright.api.objects import Document
 from trainwright.controller.dashboard.pods import PODS, Usage, usage_of
-from trainwright.controller.local.cluster import local_cluster
-from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.runtime.testing.waiting import eventually
@@ -29,20 +26,7 @@ WORKS = "(python -c 'held = bytearray(50_000_000)\nwhile True: pass' &) ; exec s
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
     """Of a cluster with a pod that works, one that waits and one that has ended."""
-    settings = NodeSettings(
-        name="laptop", folder=tmp_path_factory.mktemp("cluster") / "state", isolation=Isolation.REWRITE
-    )
-    async with local_cluster(settings, memory=True) as cluster:
-        made = Client(cluster.api.transport())
-
-        async def account() -> bool:
-            try:
-                await made.get(ServiceAccount, "default", "default")
-            except NotFound:
-                return False
-            return True
-
-        await eventually(account, what="the service account is there")
+    async with laptop(tmp_path_factory.mktemp("cluster")) as made:
         pods = Pods(made, "default", "laptop")
         for name, script in (("works", WORKS), ("waits", "sleep 600"), ("ended", "true")):
             main: Document = {"name": "main", "image": "python", "command": ["sh", "-c", script]}

@@ -40,10 +40,8 @@ class Machine:
             "command": list(command),
             "folder": "/",
             "hostname": "box",
-            "root": str(self.folder / "root"),
-            "empty": str(self.folder / "empty"),
+            "scratch": str(self.folder),
             "mounts": mounts or [],
-            "hidden": [],
             "network": 0,
             "join": 0,
             "terminal": False,
@@ -87,8 +85,7 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     assert python is not None
     with tempfile.TemporaryDirectory(prefix="trainwright-launcher-") as made:
         folder = Path(made)
-        for name in ("root", "empty", "data"):
-            (folder / name).mkdir()
+        (folder / "data").mkdir()
         (folder / "data" / "file").write_text("content")
         package = folder / "trainwright" / "controller" / "local" / "node" / "process"
         package.mkdir(parents=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container
-from trainwright.controller.local.node.probes import HandlerTarget, Probes, Thresholds, attempt
+from trainwright.controller.local.node.probes import HandlerTarget, Probes, attempt
 from trainwright.controller.local.node.status import ContainerState, Running
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
@@ -85,19 +85,15 @@ async def test_commands(code: int, output: bytes, failure: str) -> None:
     assert run == [["a", "b"]]
 
 
-def test_a_verdict_needs_results_in_a_row() -> None:
-    thresholds = Thresholds({"successThreshold": 2, "failureThreshold": 3})
-    results = [thresholds.add(one) for one in (True, True, False, False, True, False, False, False, False)]
-    assert results == [None, True, None, None, None, None, None, False, False]
-
-
 class Watched:
     """A running container whose probes run a command; the test says how that ends."""
 
     def __init__(self, **probes: Any) -> None:
         quick = {"periodSeconds": 0.005, "timeoutSeconds": 30, "failureThreshold": 2}
         made: dict[str, Any] = {kind: {"exec": {"command": [kind]}, **quick, **more} for kind, more in probes.items()}
-        self.codes = dict.fromkeys(probes, 0)
+        self.codes: dict[str, int] = dict.fromkeys(probes, 0)
+        self.next: list[int] = []
+        """Codes of the next commands, in place of those."""
         self.calls: list[str] = []
         self.told: list[tuple[str, str]] = []
         self.state = ContainerState(Running(NOW), started=False, ready=False)
@@ -113,7 +109,7 @@ class Watched:
 
     async def _execute(self, command: Sequence[str]) -> tuple[int, bytes]:
         self.calls.append(command[0])
-        return self.codes[command[0]], b"said"
+        return self.next.pop(0) if self.next else self.codes[command[0]], b"said"
 
     def flags(self) -> tuple[bool, bool]:
         return self.state.started, self.state.ready
@@ -133,6 +129,22 @@ async def test_readiness_comes_and_goes() -> None:
     assert not running.done()
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_a_verdict_needs_results_in_a_row() -> None:
+    watched = Watched(livenessProbe={"failureThreshold": 3})
+    watched.next = [1, 1, 0, 1, 1, 0, 1, 1, 1]
+    assert await watched.probes.run(watched.started) == "liveness"
+    assert watched.next == []
+    assert len(watched.calls) == 9
+    watched = Watched(readinessProbe={"successThreshold": 2, "failureThreshold": 1})
+    watched.next, seen = [0, 1, 0, 0, 1], []
+    watched.probes._changed = lambda: seen.append((len(watched.calls), watched.state.ready))
+    running = asyncio.ensure_future(watched.probes.run(watched.started))
+    await eventually(lambda: len(watched.calls) > 7, equals(True))
+    running.cancel()
+    await asyncio.wait({running})
+    assert seen == [(0, False), (4, True), (5, False), (7, True)]
 
 
 async def test_others_wait_for_the_startup_probe() -> None:
