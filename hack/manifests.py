@@ -30,7 +30,8 @@ from trainwright.controller.cli.rbac import NAME, bindings, policy, rendered, ro
 from trainwright.controller.cli.versions import chart_version, public_data
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.assembly.features import GATES
-from trainwright.controller.trainer.assembly.parts import Rights, rights
+from trainwright.controller.trainer.assembly.part import Rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.progress.reading import READERS
 from trainwright.plugins.registry import Registry

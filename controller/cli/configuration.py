@@ -15,8 +15,7 @@ from trainwright.api.manifest import ManifestError, documents
 from trainwright.api.merge import unknown_fields
 from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.trainer.assembly.features import features_of, selection_of
-from trainwright.controller.trainer.assembly.installation import shipped_installation
-from trainwright.controller.trainer.assembly.settings import ManagerSettings, settings_of
+from trainwright.controller.trainer.assembly.settings import ManagerSettings, settings_of, shipped_installation
 from trainwright.plugins.registry import Registry
 
 API_VERSION = "config.trainer.kubeflow.org/v1alpha1"

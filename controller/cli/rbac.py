@@ -18,7 +18,8 @@ from trainwright.api.rights import Rule
 from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.runtime import ConfigurationError
-from trainwright.controller.trainer.assembly.parts import Rights, rights
+from trainwright.controller.trainer.assembly.part import Rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import Election
 from trainwright.plugins.contract import RegistryError
 from trainwright.plugins.registry import Registry

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the manager of a process from plugins, pipeline, servers and the parts that are turned on."""
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from trainwright import __version__
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
@@ -21,17 +24,23 @@ from trainwright.controller.runtime import (
     Transport,
     is_in_cluster,
 )
-from trainwright.controller.trainer.assembly.installation import place_of
-from trainwright.controller.trainer.assembly.parts import AnswerHere, Assembly, declare_parts, parts_of
-from trainwright.controller.trainer.assembly.settings import ManagerSettings
+from trainwright.controller.trainer.admission.configurations import NAMESPACE
+from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.part import LOOPBACK, AnswerHere, Assembly
+from trainwright.controller.trainer.assembly.parts import declare_parts, parts_of
+from trainwright.controller.trainer.assembly.settings import ManagerSettings, installation_in
 from trainwright.controller.trainer.build.kinds import CachedFacts, WatchedKinds, absent_kinds
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.plugins.contract import Installation
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
+
+if TYPE_CHECKING:
+    from trainwright.controller.runtime import CertificateMaterial
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +141,7 @@ def drain_of(cluster: ClusterConfig, *, webhook_url: str | None, is_local: bool)
 def _introduce(settings: ManagerSettings, registry: Registry) -> None:
     features = ", ".join(sorted(gate.name for gate in settings.features)) or "none"
     plugins = ", ".join(entry.name for entry in registry)
-    parts = ", ".join(parts_of(settings))
+    parts = ", ".join(part.name for part in parts_of(settings))
     log.info("trainwright %s; plugins, in order: %s; features: %s; parts: %s", __version__, plugins, features, parts)
 
 
@@ -161,3 +170,39 @@ def _elector(cluster: ClusterConfig, settings: ManagerSettings, user_agent: str)
     if election is None:
         return None
     return LeaderElector(cluster, election.name, election.namespace, timing=election.timing, user_agent=user_agent)
+
+
+# ---------------------------------------------------------------------- where pods reach this process
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlace:
+    installation: Installation
+    own: "CertificateMaterial | None" = None
+    """None: the replicas share one in the Secret, or another program keeps it there."""
+
+
+async def place_of(
+    cluster: ClusterConfig, settings: ManagerSettings, *, webhook_url: str | None, is_local: bool
+) -> ProcessPlace:
+    """Where this process is reached.
+
+    `webhook_url`: where the API server reaches it outside of a cluster; pods reach it at the same host. `is_local`: the
+    pods are processes of this machine.
+    """
+    namespace = cluster.namespace if is_in_cluster(cluster) else NAMESPACE
+    port = settings.status_server.port
+    if is_local:
+        return ProcessPlace(Installation(host=LOOPBACK, port=port, namespace=namespace, secret=settings.secret))
+    host = urlsplit(webhook_url or "").hostname
+    if host is None or TRAIN_JOB_STATUS not in settings.features:
+        return ProcessPlace(installation_in(namespace, service=settings.service, secret=settings.secret, port=port))
+    # Imported here, because the library that makes certificates costs memory and time.
+    from trainwright.controller.trainer.assembly.serving import own_material  # noqa: PLC0415
+
+    own = await asyncio.to_thread(own_material, host)
+    shown = f"[{host}]" if ":" in host else host
+    installation = Installation(
+        host=shown, port=port, namespace=namespace, secret=settings.secret, authority=own.bundle.decode()
+    )
+    return ProcessPlace(installation, own)

@@ -1,41 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part that takes reports of progress: the server, the check of tokens, the writer."""
+"""The parts of progress: reports that are sent, files that are read in pods, jobs that stand still, the history."""
 
-import asyncio
-from typing import Any
+from functools import partial
 from urllib.parse import urlsplit
 
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import (
-    BoundedLimits,
-    BoundedServer,
-    CacheError,
-    DecodeError,
-    Group,
-    Key,
-    TaskScope,
-)
-from trainwright.controller.trainer.assembly.installation import LOOPBACK
-from trainwright.controller.trainer.assembly.parts import Assembly, Grants
+from trainwright.controller.runtime import BoundedLimits, BoundedServer, Cache, CacheError, Group
+from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.part import LOOPBACK, Assembly, Grants, Part, gate
+from trainwright.controller.trainer.job.pods import jobset_of_job, life_of_ranks, pods_of, present_attempt
 from trainwright.controller.trainer.progress.access import ReportAccess
-from trainwright.controller.trainer.progress.metrics import ProgressMetrics
-from trainwright.controller.trainer.progress.server import BODY_LIMIT, JobLookup, StatusEndpoint
+from trainwright.controller.trainer.progress.files import ProgressFiles
+from trainwright.controller.trainer.progress.history import HistoryKeeper
+from trainwright.controller.trainer.progress.metrics import FileMetrics, JobProgress, StalledJobs
+from trainwright.controller.trainer.progress.reading import file_target_of
+from trainwright.controller.trainer.progress.server import BODY_LIMIT, JobLookup, ProgressService, StatusEndpoint
+from trainwright.controller.trainer.progress.stall import StallController
 from trainwright.controller.trainer.progress.writer import RULES as WRITE_RULES
-from trainwright.controller.trainer.progress.writer import Coalescer, Pace, StatusWriter
 
 SERVER = "status-server"
 """Name of the server and of its readiness check, as in Kubeflow Trainer."""
 
 
-def rights(grants: Grants) -> None:
+def _rights_to_take_reports(grants: Grants) -> None:
     grants.on_jobs(*WRITE_RULES, *ReportAccess.RULES)
     # The plugin copies the CA certificates, which another program may keep in the Secret.
     grants.on_own(Rule.on(Secret.RESOURCE, *READ, names=[grants.settings.secret]))
 
 
-def declare(assembly: Assembly) -> None:
+def _declare_reports(assembly: Assembly) -> None:
     manager, settings, coalescer = assembly.manager, assembly.settings, assembly.coalescer
     access = ReportAccess(
         manager.client,
@@ -62,61 +57,84 @@ def declare(assembly: Assembly) -> None:
         serve_self_signed(assembly.serving, host)
 
 
-def make_coalescer(assembly: Assembly) -> Coalescer:
-    """The coalescer; the part that is declared with it runs it."""
-    manager, limit = assembly.manager, assembly.settings.status_server.limit
-    rate, burst = (limit.rate, limit.burst) if limit is not None else (None, 1)
-    pace = Pace(interval=assembly.settings.progress_interval, rate=rate, burst=burst)
-
-    def known(key: Key) -> TrainJob | None:
-        try:
-            return manager.cache.get(TrainJob, key.name, key.namespace)
-        except (CacheError, DecodeError):
-            return None
-
-    metrics = ProgressMetrics(manager.metrics.registry)
-    return Coalescer(StatusWriter(manager.client, known), pace, metrics, assembly.records)
+def _rights_to_read_files(grants: Grants) -> None:
+    by_exec = ProgressFiles.EXEC_RULES if grants.settings.progress_by_exec else ()
+    grants.on_jobs(*WRITE_RULES, *ProgressFiles.LIST_RULES, *by_exec)
 
 
-class ProgressService:
-    """A runnable. When it is stopped, it is not ready any more; then it listens no more, answers what is open, and
-    writes what is left.
-    """
+def _declare_files(assembly: Assembly) -> None:
+    manager, settings = assembly.manager, assembly.settings
+    if TRAIN_JOB_STATUS not in settings.features:
+        manager.add(assembly.coalescer, Group.OTHERS, "progress-writes")
+    ProgressFiles(
+        manager,
+        partial(file_target_of, assembly.pipeline, assembly.snapshots, assembly.facts),
+        assembly.coalescer.accept,
+        assembly.events,
+        FileMetrics(manager.metrics.registry),
+        assembly.records,
+        reads_files=settings.progress_by_exec,
+        interval=settings.pull_interval,
+    )
 
-    def __init__(self, coalescer: Coalescer, server: BoundedServer, access: ReportAccess) -> None:
-        """The server hands what it accepts to the coalescer; `access` checks its tokens."""
-        self.coalescer = coalescer
-        self.server = server
-        self._access = access
-        self._stop = asyncio.Event()
 
-    async def run(self) -> None:
-        """Run until `request_stop`. Raises ConfigurationError: the address of the server cannot be used."""
-        async with TaskScope("progress") as tasks:
-            writing = tasks.start("progress/writer", self.coalescer.run())
-            checking = tasks.start("progress/tokens", self._access.run())
-            serving = tasks.start("progress/server", self.server.run())
-            stop = tasks.start("progress/stop", self._stop.wait())
-            works: set[asyncio.Task[Any]] = {writing, checking, serving, stop}
-            done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-            for task in done - {stop}:
-                task.result()
-            serving.cancel()
-            await asyncio.wait({serving})
-            self.coalescer.request_stop()
-            await writing
+def _declare_stalls(assembly: Assembly) -> None:
+    manager, settings = assembly.manager, assembly.settings
+    cache, has_pods = manager.cache, EXPLAIN in settings.features
+    StallController(
+        manager,
+        assembly.events,
+        assembly.snapshots.existing,
+        settings.stall_after,
+        assembly.records,
+        assembly.findings,
+        pods_of=(lambda job: pods_of(cache, job)) if has_pods else None,
+        attempt_of=lambda job: life_of_ranks(cache, job),
+        is_alone=settings.election is None,
+    )
+    StalledJobs(manager.metrics.registry, assembly.jobs, leads=assembly.leads)
+    if settings.progress_metrics:
+        JobProgress(manager.metrics.registry, assembly.jobs, leads=assembly.leads)
 
-    def begin_drain(self) -> None:
-        self.server.begin_drain()
 
-    def request_stop(self) -> None:
-        """Take no more reports, write what is left, return from `run`."""
-        self._stop.set()
+def _rights_to_keep_history(grants: Grants) -> None:
+    grants.on_jobs(*HistoryKeeper.RULES)
 
-    def unready(self) -> str | None:
-        """Why no reports are taken now; None: they are."""
-        if self._stop.is_set():
-            return "the manager is stopping"
-        if not self.server.listening.is_set():
-            return "the status server is not listening yet"
-        return self._access.unready()
+
+def _declare_history(assembly: Assembly) -> None:
+    manager = assembly.manager
+    HistoryKeeper(
+        manager,
+        assembly.coalescer.budget,
+        manager.metrics.registry,
+        assembly.records,
+        attempt_of=lambda job: _attempt(manager.cache, job),
+    )
+
+
+def _attempt(cache: Cache, job: TrainJob) -> int | None:
+    """The number of the present attempt, from 1; None: its JobSet is not known."""
+    try:
+        found = jobset_of_job(cache, job)
+    except CacheError:
+        return None
+    return present_attempt(found) + 1 if found is not None else None
+
+
+PARTS = (
+    Part(
+        name="progress",
+        declare=_declare_reports,
+        rights=_rights_to_take_reports,
+        is_on=gate(TRAIN_JOB_STATUS),
+    ),
+    Part(name="pull", declare=_declare_files, rights=_rights_to_read_files, is_on=gate(PROGRESS_PULL)),
+    Part(name="stall", declare=_declare_stalls),
+    Part(
+        name="history",
+        declare=_declare_history,
+        rights=_rights_to_keep_history,
+        is_on=lambda settings: settings.progress_history,
+    ),
+)
+"""Those of a manager that takes progress."""

@@ -37,7 +37,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
-from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.part import Assembly
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 
 AUTHORITY = "kubeflow-trainer-ca"

@@ -26,6 +26,7 @@ from trainwright.api.config.v1alpha1 import (
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.runtime import ConfigurationError, Timing, parse_address
+from trainwright.controller.trainer.admission.configurations import NAMESPACE
 from trainwright.controller.trainer.assembly.features import (
     PROGRESS_PULL,
     TRAIN_JOB_STATUS,
@@ -35,6 +36,7 @@ from trainwright.controller.trainer.assembly.features import (
 )
 from trainwright.controller.trainer.job.lifetime import Lifetimes
 from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
+from trainwright.plugins.contract import Installation
 from trainwright.plugins.registry import Selection
 
 LEASE = "trainer.kubeflow.org"
@@ -399,3 +401,22 @@ def _cipher(index: int, name: str, complain: Complain) -> str:
     elif not cipher:
         complain(path, f"{name} is unknown, or too weak for OpenSSL 3; use {', '.join(CIPHER_SUITES)}")
     return cipher
+
+
+def installation_in(namespace: str, *, service: str, secret: str, port: int) -> Installation:
+    """The installation of a manager in that namespace of a cluster."""
+    return Installation(host=f"{service}.{namespace}.svc", port=port, namespace=namespace, secret=secret)
+
+
+def shipped_installation(configuration: Configuration) -> Installation:
+    """The installation of a manager with this Configuration, for commands that are not the manager."""
+    full = configuration.deepcopy()
+    full.set_defaults()
+    certificates, server = full.cert_management, full.status_server
+    assert certificates is not None and server is not None and server.port is not None  # noqa: PT018 - defaults
+    return installation_in(
+        NAMESPACE,
+        service=certificates.webhook_service_name or "",
+        secret=certificates.webhook_secret_name or "",
+        port=server.port,
+    )

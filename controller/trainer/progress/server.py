@@ -29,12 +29,14 @@ from trainwright.controller.runtime import (
     BodyTooLarge,
     BoundedAnswer,
     BoundedCall,
+    BoundedServer,
     Cache,
     Client,
     KubernetesError,
     NotCached,
     NotFound,
     NotSynced,
+    TaskScope,
     TokenMemory,
 )
 from trainwright.controller.trainer.progress.access import AccessUnknown, ReportAccess, ReporterForbidden
@@ -259,3 +261,47 @@ def _text(value: object) -> str:
         return value
     # JSON can write halves of surrogate pairs, which no UTF-8 has.
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class ProgressService:
+    """A runnable. When it is stopped, it is not ready any more; then it listens no more, answers what is open, and
+    writes what is left.
+    """
+
+    def __init__(self, coalescer: Coalescer, server: BoundedServer, access: ReportAccess) -> None:
+        """The server hands what it accepts to the coalescer; `access` checks its tokens."""
+        self.coalescer = coalescer
+        self.server = server
+        self._access = access
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until `request_stop`. Raises ConfigurationError: the address of the server cannot be used."""
+        async with TaskScope("progress") as tasks:
+            writing = tasks.start("progress/writer", self.coalescer.run())
+            checking = tasks.start("progress/tokens", self._access.run())
+            serving = tasks.start("progress/server", self.server.run())
+            stop = tasks.start("progress/stop", self._stop.wait())
+            works: set[asyncio.Task[Any]] = {writing, checking, serving, stop}
+            done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {stop}:
+                task.result()
+            serving.cancel()
+            await asyncio.wait({serving})
+            self.coalescer.request_stop()
+            await writing
+
+    def begin_drain(self) -> None:
+        self.server.begin_drain()
+
+    def request_stop(self) -> None:
+        """Take no more reports, write what is left, return from `run`."""
+        self._stop.set()
+
+    def unready(self) -> str | None:
+        """Why no reports are taken now; None: they are."""
+        if self._stop.is_set():
+            return "the manager is stopping"
+        if not self.server.listening.is_set():
+            return "the status server is not listening yet"
+        return self._access.unready()

@@ -22,10 +22,9 @@ from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.webhook.webhooks import DEFAULT_FOLDER
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
-from trainwright.controller.trainer.assembly.installation import shipped_installation
 from trainwright.controller.trainer.assembly.manager import METRICS_ADDRESS
 from trainwright.controller.trainer.assembly.serving import PORT
-from trainwright.controller.trainer.assembly.settings import LEASE, ManagerSettings
+from trainwright.controller.trainer.assembly.settings import LEASE, ManagerSettings, shipped_installation
 
 pytestmark = pytest.mark.real_control_plane("kubectl")
 

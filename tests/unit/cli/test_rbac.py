@@ -22,7 +22,8 @@ from trainwright.api.config.v1alpha1 import (
 from trainwright.api.rights import Rule, merged
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.rbac import bindings, roles
-from trainwright.controller.trainer.assembly.parts import Rights, rights
+from trainwright.controller.trainer.assembly.part import Rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.plugins.registry import Registry
 

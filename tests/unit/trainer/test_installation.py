@@ -14,10 +14,14 @@ from trainwright.controller.runtime.certificates.material import certificates_in
 from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT
 from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS, Drainable
 from trainwright.controller.runtime.webhook.webhooks import Webhooks
-from trainwright.controller.trainer.assembly.installation import ProcessPlace, place_of, shipped_installation
-from trainwright.controller.trainer.assembly.manager import DRAIN_SECONDS, drain_of
-from trainwright.controller.trainer.assembly.progress import ProgressService
-from trainwright.controller.trainer.assembly.settings import settings_of
+from trainwright.controller.trainer.assembly.manager import (
+    DRAIN_SECONDS,
+    ProcessPlace,
+    drain_of,
+    place_of,
+)
+from trainwright.controller.trainer.assembly.settings import settings_of, shipped_installation
+from trainwright.controller.trainer.progress.server import ProgressService
 from trainwright.plugins.contract import Installation
 
 ROOT = Path(__file__).parents[3]

@@ -18,7 +18,8 @@ from trainwright.controller.cli.rbac import roles
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, listing, status_body
-from trainwright.controller.trainer.assembly.parts import Rights, rights
+from trainwright.controller.trainer.assembly.part import Rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.why.site.examination import gather
 from trainwright.controller.trainer.why.site.survey import CONFIGURATION, CONFIGURATION_KEY, SiteSurvey

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller that deletes TrainJobs, PodGroups and Secrets some time after the end of jobs, by `lifetime`."""
+
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+
+from trainwright.api.base import Resource
+from trainwright.api.kubernetes.core.v1 import Secret
+from trainwright.api.objects import AnyObject, deletion_timestamp_of, name_of, uid_of
+from trainwright.api.rights import WATCH, Rule
+from trainwright.api.times import wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import (
+    Done,
+    Event,
+    Key,
+    Kind,
+    Manager,
+    MetadataOnly,
+    NotFound,
+    Result,
+    RetryAfter,
+    current_reconcile,
+)
+from trainwright.controller.trainer.build.kinds import of_a_trainjob
+from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
+from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
+from trainwright.controller.trainer.job.state import is_ours, state_of
+
+log = logging.getLogger(__name__)
+
+_GROUP = "PodGroup"
+"""What a finished job has no use for, beside its Secrets. Its JobSet keeps the pods and their logs; its ConfigMaps hold
+its runtime."""
+_CLOCK = "clock"
+"""The reason of a reconcile that a timer starts."""
+
+
+class Cleanup:
+    """Deletes TrainJobs, PodGroups and Secrets when they are due. Other objects go with the jobs that own them."""
+
+    def __init__(self, manager: Manager, kinds: Mapping[Resource, Kind], default: Lifetimes, *, secrets: bool) -> None:
+        """Declare the controller on the manager. `kinds`: those of a job's objects; `secrets`: plugins make Secrets."""
+        owned = {resource: kind for resource, kind in kinds.items() if resource.kind in (_GROUP, Secret.RESOURCE.kind)}
+        if secrets and Secret.RESOURCE not in owned:
+            owned[Secret.RESOURCE] = MetadataOnly(Secret.RESOURCE)
+            manager.cache.informer(owned[Secret.RESOURCE], transforms=(of_a_trainjob,))
+        self._manager, self._owned, self._default = manager, owned, default
+        manager.controller("cleanup_controller").for_(TrainJob, predicates=[_has_ended]).reconcile(self.reconcile)
+
+    @staticmethod
+    def rules(watched: Iterable[Resource], *, secrets: bool) -> Iterator[Rule]:
+        """The rights that it needs; `watched`: the kinds that plugins watch."""
+        yield Rule.on(TrainJob.RESOURCE, "delete")
+        yield from (Rule.on(resource, "delete") for resource in watched if resource.kind == _GROUP)
+        if secrets:
+            # To delete the job's own Secrets only, it must see whose they are.
+            yield Rule.on(Secret.RESOURCE, *WATCH, "delete")
+
+    async def reconcile(self, key: Key) -> Result:
+        manager = self._manager
+        job = manager.cache.get(TrainJob, key.name, key.namespace)
+        # The key was taken for a job of ours, and may by now be that of another one with its name.
+        if job is None or deletion_timestamp_of(job) is not None or not is_ours(job):
+            return Done()
+        call = current_reconcile.get()
+        for name, value in problems(job) if call is None or _CLOCK not in call.reasons else ():
+            log.warning("%s: annotation %s has no effect: %r is no number of seconds", key, name, value)
+        found = due(job, lifetimes_of(job, self._default), wall_clock())
+        if found.job:
+            log.info("%s: deleting the TrainJob, its time after the end is over", key)
+            with contextlib.suppress(NotFound):
+                uid = uid_of(job)
+                await manager.client.delete(TrainJob, key.name, key.namespace, uid=uid, propagation="Background")
+            return Done()
+        if found.objects:
+            await manager.cache.wait_synced(self._owned.values())
+            for resource, kind in self._owned.items():
+                for obj in manager.cache.controlled_by(kind, uid_of(job)):
+                    await self._delete(resource, key, obj)
+        if found.requeue_after is None:
+            return Done()
+        # The wall clock may jump, and a machine that was asleep wakes up with another time of day.
+        return RetryAfter(min(found.requeue_after, LONGEST_WAIT_SECONDS), reason=_CLOCK)
+
+    async def _delete(self, resource: Resource, key: Key, obj: AnyObject) -> None:
+        if deletion_timestamp_of(obj) is not None:
+            return
+        log.info("%s: deleting %s %s, its time after the end is over", key, resource.kind, name_of(obj))
+        with contextlib.suppress(NotFound):
+            await self._manager.client.delete(resource, name_of(obj), key.namespace, uid=uid_of(obj))
+
+
+def _has_ended(event: Event[AnyObject]) -> bool:
+    return isinstance(event.new, TrainJob) and is_ours(event.new) and state_of(event.new).state.is_over
