@@ -321,7 +321,7 @@ class Documents:
             item.pop(key, None)
         values = {
             "name": self._random.choice(_TEXTS[:5]),
-            "port": self._random.choice([80, 443, 100_000, 12_345_678]),
+            "port": self._random.choice([80, 443, 100_000, 65_535]),
             "protocol": self._random.choice(_PROTOCOLS),
             "on": self._random.random() < 0.5,
             "uid": self._random.choice("123"),

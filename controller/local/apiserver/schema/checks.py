@@ -38,8 +38,6 @@ _NAMES: dict[type, str] = {
     bool: "boolean",
     type(None): "null",
 }
-_FORMATS: dict[type, str] = {int: "int64", float: "float64"}
-"""The format that the server finds in a value."""
 _LARGEST = {"int32": 2**31, "int64": 2**63}
 _LARGEST_FLOAT32 = 3.4028235677973366e38
 """From here on a double does not round to a finite float."""
@@ -176,13 +174,9 @@ def _fits_type(found: type, types: tuple[str, ...], form: str, *, nullable: bool
 
 def _type_check(found: type, types: tuple[str, ...], form: str) -> Check:
     """The check of values whose type is not that of a schema. Whole doubles are integers."""
-    name, wanted = _NAMES[found], ",".join(types)
-    if found is float and "integer" in types:
-        name, wanted = ("float64", form) if form else (name, wanted)
-        return _refuse(is_integral, f"must be of type {wanted}: {quoted(name)}", WRONG_TYPE, lambda _: name)
-    if form and found not in (str, list, type(None)):
-        name, wanted = _FORMATS.get(found, ""), form
-    return _refuse(lambda _: False, f"must be of type {wanted}: {quoted(name)}", WRONG_TYPE, lambda _: name)
+    accepts = is_integral if found is float and "integer" in types else lambda _: False
+    name, wanted = _NAMES[found], ",".join(types) or form
+    return _refuse(accepts, f"must be of type {wanted}: {quoted(name)}", WRONG_TYPE, lambda _: name)
 
 
 def _alternative_checks(schema: Schema, compile_inner: Compile) -> list[Check]:
