@@ -1,40 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML is read as Kubernetes reads it."""
 
-import math
-
 import pytest
 
+from tests.cases import cases
 from trainwright.api.manifest import ManifestError, documents, load
 
+CASES = cases(__file__)
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1:30", "1:30"),
-        ("2026-11-20", "2026-11-20"),
-        ("1e3", 1000.0),
-        ("0755", 493),
-        ("0o17", 15),
-        ("0x1f", 31),
-        ("-0b11", -3),
-        ("1_000", 1000),
-        ("09", 9.0),
-        (".5", 0.5),
-        (".inf", math.inf),
-        ("-.inf", -math.inf),
-        ("on", True),
-        ("y", True),
-        ("No", False),
-        ("~", None),
-        ("", None),
-        ("'on'", "on"),
-        ('"1"', "1"),
-        ("1.5Gi", "1.5Gi"),
-        ("1.2.3", "1.2.3"),
-        ("|\n  1\n", "1\n"),
-    ],
-)
+
+@pytest.mark.parametrize(("text", "value"), CASES["scalars"])
 def test_scalars(text: str, value: object) -> None:
     assert load(f"a: {text}") == {"a": value}
 
@@ -59,16 +34,7 @@ def test_lines() -> None:
     assert two.line(("e",)) == 7
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "reason"),
-    [
-        ("a: 1\na: 2\n", 2, "key 'a' appears twice"),
-        ("a:\n\tb: 1\n", 2, "YAML cannot be indented with tabs; use spaces"),
-        ("a: [1\n", 2, "did not find expected"),
-        ("? [a]\n: 1\n", 1, "a key must be text"),
-        ("a: 1\n---\nb: 2\n", 3, "only one document is expected here"),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "reason"), CASES["errors"])
 def test_errors(text: str, line: int, reason: str) -> None:
     with pytest.raises(ManifestError) as caught:
         load(text)

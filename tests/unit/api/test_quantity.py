@@ -7,47 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from trainwright.api.quantity import Quantity, Style, canonical, equal
 
+CASES = cases(__file__)
 
-@pytest.mark.parametrize(
-    ("wire", "text"),
-    [
-        ("0", "0"),
-        ("0Gi", "0"),
-        (3, "3"),
-        (1.5, "1500m"),
-        ("+1", "1"),
-        ("-1.5", "-1500m"),
-        (".5", "500m"),
-        ("5.", "5"),
-        ("100m", "100m"),
-        ("0.1", "100m"),
-        ("1000", "1k"),
-        ("1000000", "1M"),
-        ("12000", "12k"),
-        ("12345", "12345"),
-        ("1000E", "1000E"),
-        ("1E", "1E"),
-        ("1E3", "1e3"),
-        ("2e3", "2e3"),
-        ("20e2", "2e3"),
-        ("1e-3", "1e-3"),
-        ("1e4", "10e3"),
-        ("1.5Gi", "1536Mi"),
-        ("1024Ki", "1Mi"),
-        ("1025Ki", "1025Ki"),
-        ("0.5Ki", "512"),
-        ("0.0001Ki", "102400u"),
-        ("0.3Gi", "322122547200m"),
-        ("1n", "1n"),
-        ("0.1n", "1n"),
-        ("-0.1n", "-1n"),
-        ("1e-10", "1e-9"),
-        ("123456789123456789n", "123456789123456789n"),
-        ("9223372036854775807Ei", "9223372036854775807"),
-    ],
-)
+
+@pytest.mark.parametrize(("wire", "text"), CASES["canonical"])
 def test_canonical(wire: str | float, text: str) -> None:
     assert canonical(wire) == text
     assert canonical(text) == text

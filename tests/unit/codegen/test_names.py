@@ -7,36 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from trainwright.codegen.structs import attribute
 
+CASES = cases(__file__)
 
-@pytest.mark.parametrize(
-    ("wire", "name"),
-    [
-        ("hostIP", "host_ip"),
-        ("podCIDRs", "pod_cidrs"),
-        ("clusterIPs", "cluster_ips"),
-        ("nonResourceURLs", "non_resource_urls"),
-        ("setHostnameAsFQDN", "set_hostname_as_fqdn"),
-        ("targetWWNs", "target_wwns"),
-        ("enableDNSHostnames", "enable_dns_hostnames"),
-        ("awsElasticBlockStore", "aws_elastic_block_store"),
-        ("scaleIO", "scale_io"),
-        ("storageUri", "storage_uri"),
-        ("numProcPerNode", "num_proc_per_node"),
-        ("JSONSchemas", "json_schemas"),
-        ("IPAddress", "ip_address"),
-        ("podIPsX", "pod_ips_x"),
-        ("x509Cert", "x509_cert"),
-        ("tls.crt", "tls_crt"),
-        ("$ref", "ref"),
-        ("9lives", "field_9lives"),
-        ("from", "from_"),
-        ("continue", "continue_"),
-        ("list", "list_"),
-        ("deepcopy", "deepcopy_"),
-    ],
-)
+
+@pytest.mark.parametrize(("wire", "name"), CASES["names"])
 def test_names(wire: str, name: str) -> None:
     assert attribute(wire) == name
 

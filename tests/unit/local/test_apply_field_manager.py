@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.things import SPEC, VERSION, Document, Things, thing
 from trainwright.controller.local.apiserver.merge.errors import (
     BadRequestError,
@@ -16,6 +17,8 @@ from trainwright.controller.local.apiserver.merge.errors import (
 )
 from trainwright.controller.local.apiserver.merge.fieldmanager import ANNOTATION, check_entries
 from trainwright.controller.local.apiserver.merge.managedfields import without_new_times
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -121,31 +124,7 @@ def with_entry(things: Things, owned: Document, spec: Document) -> None:
     things.live = thing(spec, metadata={"name": "it", "uid": "u", "managedFields": [entry]})
 
 
-@pytest.mark.parametrize(
-    ("owned", "live", "applied", "left"),
-    [
-        # The key and the item are not the manager's, only what is in them.
-        (
-            {"f:free": {"f:k": {"f:a": {}}}},
-            {"free": {"k": {"a": 1, "b": 2}}},
-            {"free": {"l": 3}},
-            {"k": {"b": 2}, "l": 3},
-        ),
-        (
-            {"f:items": {'k:{"name":"n"}': {"f:x": {}}}},
-            {"items": [{"name": "n", "x": "1", "y": "2"}]},
-            {"items": [{"name": "m"}]},
-            [{"name": "n", "y": "2"}, {"name": "m"}],
-        ),
-        # A list without items is in no set, so it is not missed either.
-        (
-            {"f:inner": {"f:tags": {'v:"a"': {}}}},
-            {"inner": {"tags": []}},
-            {"inner": {"a": "1"}},
-            {"tags": [], "a": "1"},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("owned", "live", "applied", "left"), CASES["what_goes_in_part"])
 def test_what_goes_in_part(owned: Document, live: Document, applied: Document, left: Any, things: Things) -> None:
     with_entry(things, {"f:spec": owned}, live)
     assert things.apply("one", applied)["spec"] == dict.fromkeys(live, left)
@@ -191,15 +170,7 @@ def test_the_status_is_not_owned_through_the_main_endpoint(things: Things) -> No
     assert things.owners["three"] == {"f:status": {"f:phase": {}}}
 
 
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        (thing({}, apiVersion="test.example/v9"), "invalid object type: test.example/v9, Kind=Thing"),
-        (thing({}, apiVersion="v1", kind="Pod"), "invalid object type: /v1, Kind=Pod"),
-        ({"metadata": {}}, "invalid object type: /, Kind="),
-        (thing({}, metadata={"managedFields": []}), "metadata.managedFields must be nil"),
-    ],
-)
+@pytest.mark.parametrize(("document", "message"), CASES["documents_that_are_refused"])
 def test_documents_that_are_refused(document: Document, message: str, things: Things) -> None:
     manager = things._manager("")
     with pytest.raises(BadRequestError, match=f"^{message}$") as error:
@@ -240,17 +211,7 @@ def test_a_reset_and_the_first_apply_after_it(entries: list[Any], things: Things
     assert things.owners == {"two": fields("text"), "before-first-apply": {"f:spec": {".": {}, "f:text": {}}}}
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"manager": "x", "operation": "Delete", "apiVersion": VERSION, "fieldsType": "FieldsV1"},
-        {"manager": "x", "operation": "Update", "apiVersion": "", "fieldsType": "FieldsV1"},
-        {"manager": "x", "operation": "Update", "apiVersion": VERSION, "fieldsType": "V2"},
-        {"manager": "x", "operation": "Update", "apiVersion": VERSION},
-        {"manager": "x", "operation": "Update", "apiVersion": VERSION, "fieldsType": "FieldsV1", "fieldsV1": {"a": {}}},
-        {"manager": 1},
-    ],
-)
+@pytest.mark.parametrize("entry", CASES["entries_that_cannot_be_read_change_nothing"])
 def test_entries_that_cannot_be_read_change_nothing(entry: Document, things: Things) -> None:
     things.update("one", {"text": "a"})
     before = things.owners
@@ -313,17 +274,7 @@ def test_kubectl_goes_over_from_client_side_apply(things: Things) -> None:
     assert annotation == '{"apiVersion":"test.example/v1","kind":"Thing","metadata":{"name":"it"},"spec":{"number":1,"text":"b"}}\n'  # fmt: skip # noqa: E501
 
 
-@pytest.mark.parametrize(
-    ("manager", "metadata"),
-    [
-        ("other", last_applied({"text": "a"})),
-        ("kubectl", last_applied({"text": "not what is there"})),
-        ("kubectl", {"name": "it", "annotations": {ANNOTATION: "no JSON"}}),
-        ("kubectl", {"name": "it", "annotations": {ANNOTATION: json.dumps(thing({"text": "a"}, apiVersion="v1"))}}),
-        ("kubectl", {"name": "it", "annotations": {ANNOTATION: json.dumps(thing({"nothing": 1}))}}),
-        ("kubectl", {"name": "it"}),
-    ],
-)
+@pytest.mark.parametrize(("manager", "metadata"), CASES["what_client_side_apply_does_not_excuse"])
 def test_what_client_side_apply_does_not_excuse(manager: str, metadata: Document, things: Things) -> None:
     things.update("client-side", {"text": "a"}, metadata=metadata)
     with pytest.raises(ConflictError):

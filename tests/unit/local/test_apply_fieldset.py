@@ -6,30 +6,17 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.local import values
 from trainwright.controller.local.apiserver.merge import fieldset
 from trainwright.controller.local.apiserver.merge.errors import EntryError
 
+CASES = cases(__file__)
+
 A, B, C = "f:a", "f:b", "f:c"
 
 
-@pytest.mark.parametrize(
-    ("text", "canonical"),
-    [
-        ("f:a", "f:a"),
-        ("f:", "f:"),
-        ('k:{"b":1,"a":"x"}', 'k:{"a":"x","b":1}'),
-        ('k:{ "port" : 8.0e1 }', 'k:{"port":80}'),
-        ('k:{"name":"<"}', 'k:{"name":"\\u003c"}'),
-        ('k:{"on":true,"off":null}', 'k:{"off":null,"on":true}'),
-        ("v:1.0", "v:1"),
-        ("v:1.50", "v:1.5"),
-        ("v:9007199254740993", "v:9007199254740992"),
-        ('v:"ü"', 'v:"ü"'),
-        ("i:+7", "i:7"),
-        ("z:of a later version", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "canonical"), CASES["the_canonical_form_of_an_element"])
 def test_the_canonical_form_of_an_element(text: str, canonical: str | None) -> None:
     assert fieldset.canonical(text) == canonical
 
@@ -123,34 +110,11 @@ def test_the_algebra(operation: Any, paths: list[tuple[str, ...]]) -> None:
     assert json.dumps([LEFT, RIGHT]) == before
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "same"),
-    [
-        (1, 1.0, True),
-        (1, True, False),
-        (0, False, False),
-        ({"a": [1, {"b": 2}]}, {"a": [1.0, {"b": 2}]}, True),
-        ({"a": [1, {"b": 0}]}, {"a": [1, {"b": False}]}, False),
-        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
-        ({"a": None}, {}, False),
-        ([], {}, False),
-        (None, None, True),
-    ],
-)
+@pytest.mark.parametrize(("left", "right", "same"), CASES["equality_of_values"])
 def test_equality_of_values(left: Any, right: Any, same: bool) -> None:
     assert values.equal(left, right) is same
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ({"b": 1.0, "a": [True, None, 2**60]}, f'{{"a":[true,null,{2**60}],"b":1}}'),
-        ("<a> & \u2028ü", '"\\u003ca\\u003e \\u0026 \\u2028ü"'),
-        (1e21, "1e+21"),
-        (1e-7, "1e-7"),
-        (0.000001, "0.000001"),
-        (1.5e300, "1.5e+300"),
-    ],
-)
+@pytest.mark.parametrize(("value", "text"), CASES["values_as_go_encodes_them"])
 def test_values_as_go_encodes_them(value: Any, text: str) -> None:
     assert values.json_text(value) == text

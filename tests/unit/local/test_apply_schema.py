@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.things import SPEC, TEXT, thing, view
+from tests.cases import cases
+from tests.unit.local.things import TEXT, thing, view
 from trainwright.controller.local.apiserver.merge.fieldmanager import custom_resource_managers
 from trainwright.controller.local.apiserver.merge.typed import UnfitError, check
 from trainwright.controller.local.types.model import DEDUCED, QUANTITY, RAW_EXTENSION, Types, custom_type
 
-REFERENCE = "#/components/schemas/"
+CASES = cases(__file__)
 
-NO_SCALARS: list[tuple[Any, str]] = [(None, "null"), ({}, "{}"), ([], "[]")]
+REFERENCE = "#/components/schemas/"
 
 
 def field(schema: dict[str, Any], **models: Any) -> Any:
@@ -29,20 +30,7 @@ def problems(spec: Any, *, duplicates: bool = False) -> str:
     return ""
 
 
-@pytest.mark.parametrize(
-    ("schema", "scalar"),
-    [
-        ({"type": "string"}, "string"),
-        ({"type": "string", "format": "byte"}, "string"),
-        ({"type": "string", "format": "date-time"}, "untyped"),
-        ({"type": "integer", "format": "int64"}, "numeric"),
-        ({"type": "number"}, "numeric"),
-        ({"type": "boolean"}, "boolean"),
-        ({"type": ["string", "null"]}, "string"),
-        ({"x-kubernetes-int-or-string": True}, "untyped"),
-        ({"type": "object"}, None),
-    ],
-)
+@pytest.mark.parametrize(("schema", "scalar"), CASES["scalars"])
 def test_scalars(schema: dict[str, Any], scalar: str | None) -> None:
     assert field(schema).scalar == scalar
 
@@ -107,43 +95,12 @@ def test_references_and_what_overrides_them() -> None:
     assert field({"$ref": REFERENCE + RAW_EXTENSION}, **models).atomic
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"nothing": 1}, ".nothing: field not declared in schema"),
-        ({"text": 1.5}, ".text: expected string, got 1.5"),
-        ({"number": "1"}, '.number: expected numeric, got "1"'),
-        ({"flag": 1}, ".flag: expected boolean, got 1"),
-        ({"when": [1]}, ".when: expected any scalar, got [1]"),
-        ({"table": "x"}, '.table: expected map, got "x"'),
-        ({"tags": {"a": 1}}, '.tags: expected list, got {"a":1}'),
-        ({"plain": ["a", 2]}, ".plain[1]: expected string, got 2"),
-        ({"tags": ["a", "b", "a"]}, '.tags: duplicate entries for key [="a"]'),
-        *(({"tags": [one]}, f".tags: items of a set are plain values, not {text}") for one, text in NO_SCALARS),
-        ({"items": [None]}, ".items: items of a list with keys are objects, not null"),
-        ({"items": [{"name": "a"}, {"x": "b"}]}, ".items: an item has none of the keys of its list: name"),
-        ({"items": [{"name": "a"}, {"name": "a", "x": "b"}]}, '.items: duplicate entries for key [name="a"]'),
-        ({"items": [{"name": "a", "flag": 1}]}, ".items[0].flag: field not declared in schema"),
-        (
-            {"ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]},
-            '.ports: duplicate entries for key [port=1,protocol="TCP"]',
-        ),
-    ],
-)
+@pytest.mark.parametrize(("spec", "message"), CASES["documents_that_do_not_fit"])
 def test_documents_that_do_not_fit(spec: Any, message: str) -> None:
     assert problems(spec) == f".spec{message}"
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        None,
-        dict.fromkeys(SPEC["properties"]),
-        {"either": 1, "when": 2, "free": {"a": [{"b": None}]}},
-        {"either": {"as": ["the", "real", "server"]}},
-        {"ports": [{"port": 1}, {"port": 1, "protocol": "UDP"}, {"protocol": "UDP"}, {}]},
-    ],
-)
+@pytest.mark.parametrize("spec", CASES["documents_that_fit"])
 def test_documents_that_fit(spec: Any) -> None:
     assert problems(spec) == ""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.local.apiserver.merge.errors import MalformedPatchError, UnappliedPatchError
 from trainwright.controller.local.apiserver.merge.patch import (
     json_patch,
@@ -15,6 +16,8 @@ from trainwright.controller.local.apiserver.merge.patch import (
     read_merge_patch,
     read_strategic_patch,
 )
+
+CASES = cases(__file__)
 
 DOCUMENT: dict[str, Any] = {"a": {"b": 1, "~/": "<"}, "l": [1, 2, 3], "n": None, "s": "x"}
 
@@ -30,63 +33,12 @@ def op(name: str, path: str, **more: Any) -> dict[str, Any]:
     return {"op": name, "path": path, **more}
 
 
-@pytest.mark.parametrize(
-    ("operation", "path", "found"),
-    [
-        (op("add", "/a/c", value=[1]), "a", {"b": 1, "~/": "<", "c": [1]}),
-        (op("add", "/a/b"), "a", {"b": None, "~/": "<"}),
-        (op("add", "a/b", value=2), "a", {"b": 1, "~/": "<"}),  # the first part is ignored: this is /b
-        (op("add", "/l/-", value=4), "l", [1, 2, 3, 4]),
-        (op("add", "/l/1", value=4), "l", [1, 4, 2, 3]),
-        (op("add", "/l/3", value=4), "l", [1, 2, 3, 4]),
-        (op("add", "/l/-1", value=4), "l", [1, 2, 3, 4]),
-        (op("add", "/l/-4", value=4), "l", [4, 1, 2, 3]),
-        (op("remove", "/a/~0~1"), "a", {"b": 1}),
-        (op("remove", "/l/-1"), "l", [1, 2]),
-        (op("replace", "/a/new", value=2), "a", {"b": 1, "~/": "<", "new": 2}),
-        (op("replace", "/l/0", value={"c": 1}), "l", [{"c": 1}, 2, 3]),
-        (op("move", "/m", **{"from": "/a/b"}), "m", 1),
-        (op("copy", "/l/0", **{"from": "/a"}), "l", [{"b": 1, "~/": "<"}, 1, 2, 3]),
-        (op("copy", "/m", **{"from": "/none"}), "m", None),
-        (op("test", "/l", value=[1, 2, 3]), "l", [1, 2, 3]),
-        (op("test", "/n", value=None), "n", None),
-        (op("test", "/none"), "n", None),
-    ],
-)
+@pytest.mark.parametrize(("operation", "path", "found"), CASES["operations"])
 def test_operations(operation: dict[str, Any], path: str, found: Any) -> None:
     assert patched(operation)[path] == found
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        op("remove", "/none"),
-        op("remove", "/l/3"),
-        op("remove", "/l/x"),
-        op("remove", "/l/-"),
-        op("add", ""),
-        op("add", "/none/a", value=1),
-        op("add", "/s/a", value=1),
-        op("add", "/n/a", value=1),
-        op("add", "/l/5", value=1),
-        op("add", "/l/-5", value=1),
-        op("add", "/l/1_0", value=1),
-        op("replace", "/l/3", value=1),
-        op("replace", "", value=1),
-        op("move", "/m", **{"from": "/none"}),
-        op("move", "/m"),
-        op("test", "/l", value=[1, 2]),
-        op("test", "/l/0", value=1.0),
-        op("test", "/l/0", value=True),
-        op("test", "/a", value={"b": 1}),
-        op("test", "/s", value=None),
-        op("test", "", value={}),
-        op("spoil", "/a"),
-        {"op": "add"},
-        {"path": "/a"},
-        {},
-    ],
-)
+@pytest.mark.parametrize("operation", CASES["what_does_not_apply"])
 def test_what_does_not_apply(operation: dict[str, Any]) -> None:
     with pytest.raises(UnappliedPatchError) as raised:
         patched(operation)
@@ -109,17 +61,7 @@ def test_copies_do_not_grow_without_end() -> None:
     assert "exceeding the limit 3145728" in raised.value.cause
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ('{"a":1}', "expected a list of operations"),
-        ('"a"', "expected a list of operations"),
-        ("[1]", "expected a list of operations"),
-        ('[{"op":1}]', "op of an operation is not a string"),
-        ('[{"path":[]}]', "path of an operation is not a string"),
-        ("[", "Expecting value: line 1 column 2 (char 1)"),
-    ],
-)
+@pytest.mark.parametrize(("body", "said"), CASES["what_is_not_a_json_patch"])
 def test_what_is_not_a_json_patch(body: str, said: str) -> None:
     with pytest.raises(MalformedPatchError) as raised:
         json_patch({}, body.encode())
@@ -127,18 +69,7 @@ def test_what_is_not_a_json_patch(body: str, said: str) -> None:
     assert raised.value.details is None
 
 
-@pytest.mark.parametrize(
-    ("patch", "made"),
-    [
-        ({}, {"a": {"b": 1}, "l": [1], "n": None}),
-        ({"a": None, "l": None, "x": None}, {"n": None}),
-        ({"a": {"b": None, "c": {"d": None}}}, {"a": {"c": {}}, "l": [1], "n": None}),
-        ({"a": [{"b": None}]}, {"a": [{"b": None}], "l": [1], "n": None}),
-        ({"l": [{"b": None}, None]}, {"a": {"b": 1}, "l": [{}, None], "n": None}),
-        ({"n": {"x": None, "y": 1}}, {"a": {"b": 1}, "l": [1], "n": {"y": 1}}),
-        ({"l": {"x": None}}, {"a": {"b": 1}, "l": {}, "n": None}),
-    ],
-)
+@pytest.mark.parametrize(("patch", "made"), CASES["merge_patches"])
 def test_merge_patches(patch: dict[str, Any], made: dict[str, Any]) -> None:
     document = {"a": {"b": 1}, "l": [1], "n": None}
     inputs = copy.deepcopy((document, patch))

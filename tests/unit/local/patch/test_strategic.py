@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.local.apiserver.merge.errors import PatchError
 from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
 from trainwright.controller.local.types.model import Types
+
+CASES = cases(__file__)
 
 Document = dict[str, Any]
 
@@ -69,28 +72,7 @@ def patched(document: Document, patch: Document) -> Document:
         assert (document, patch) == inputs
 
 
-@pytest.mark.parametrize(
-    ("live", "patch", "order", "made"),
-    [
-        ("a1 b2", "b3", None, "a1 b3"),
-        ("a1 b2", "c3", None, "c3 a1 b2"),
-        ("a1 b2", "c3 a", None, "c3 a1 b2"),
-        ("a1 b2", "b3 a4", None, "b3 a4"),
-        ("a1 b2 c3", "-b", None, "a1 c3"),
-        ("a1 b2 c3", "-b c d", None, "a1 c3 d"),
-        ("a1 a2", "-a", None, ""),
-        ("a1 a2", "a3", None, "a3 a2"),
-        ("a1 b2", "! c3", None, "c3"),
-        ("a1 b2", "! -c", None, ""),
-        ("", "a1", None, "a1"),
-        ("a1 b2 c3", "", "c b a", "c3 b2 a1"),
-        ("a1 b2 c3", "", "c a", "b2 c3 a1"),
-        ("a1 b2 c3", "d4", "d a", "d4 a1 b2 c3"),
-        ("a1 b2 c3", "d4 -b", "d a c", "d4 a1 c3"),
-        ("b1 a2", "c3", "c a", "c3 b1 a2"),
-        ("", "b1 a2", "b a", "b1 a2"),
-    ],
-)
+@pytest.mark.parametrize(("live", "patch", "order", "made"), CASES["lists_by_key"])
 def test_lists_by_key(live: str, patch: str, order: str | None, made: str) -> None:
     change: Document = {"items": named(patch)} if patch else {}
     if order is not None:
@@ -103,84 +85,17 @@ def test_lists_by_key(live: str, patch: str, order: str | None, made: str) -> No
     ) == {"inner": {"more": named(made)}}
 
 
-@pytest.mark.parametrize(
-    ("live", "patch", "made"),
-    [
-        ("a b", {"tags": ["c"]}, "c a b"),
-        ("a b", {"tags": ["b", "c", "b"]}, "a b c"),
-        ("a b a", {"tags": []}, "a b"),
-        ("a b c", {"$deleteFromPrimitiveList/tags": ["a", "x"]}, "b c"),
-        ("a b c", {"$deleteFromPrimitiveList/tags": 1}, "a b c"),
-        ("a b", {"$setElementOrder/tags": ["c", "a"], "tags": ["c"]}, "c a b"),
-        (
-            "a b c",
-            {"$setElementOrder/tags": ["c", "d"], "$deleteFromPrimitiveList/tags": ["a"], "tags": ["d"]},
-            "b c d",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("live", "patch", "made"), CASES["lists_of_scalars"])
 def test_lists_of_scalars(live: str, patch: Document, made: str) -> None:
     assert patched({"tags": live.split()}, patch) == {"tags": made.split()}
 
 
-@pytest.mark.parametrize(
-    ("document", "patch", "made"),
-    [
-        ({"atoms": ["a"]}, {"atoms": ["b"]}, {"atoms": ["b"]}),
-        ({"atomicItems": named("a1")}, {"atomicItems": named("b2")}, {"atomicItems": named("b2")}),
-        ({"labels": {"a": "1"}}, {"labels": {"b": "2", "a": None}}, {"labels": {"b": "2"}}),
-        ({}, {"labels": {"a": None, "b": "1"}}, {"labels": {"b": "1"}}),
-        ({"labels": {"a": "1"}}, {"labels": None}, {}),
-        ({"labels": {"a": "1"}}, {"labels": {"$patch": "replace", "b": "2"}}, {"labels": {"b": "2"}}),
-        ({"labels": {"a": "1"}}, {"labels": {"$patch": "delete"}}, {"labels": {}}),
-        ({}, {"labels": {"$patch": "delete"}}, {}),
-        ({"inner": 1}, {"inner": {"$patch": "delete"}}, {}),
-        ({}, {"inner": {"more": [*named("-a b1")], "x": {"$patch": "replace"}}}, {"inner": {"more": named("b1")}}),
-        ({"whole": {"name": "a"}}, {"whole": {"value": "1"}}, {"whole": {"value": "1"}}),
-        ({"inner": {"name": "a", "value": "1"}}, {"inner": {"$retainKeys": ["name"]}}, {"inner": {"name": "a"}}),
-        ({"inner": {"name": "a"}}, {"inner": {"$retainKeys": ["value"], "value": "2"}}, {"inner": {"value": "2"}}),
-        (
-            {"items": named("a1")},
-            {"items": [{"name": "a", "$retainKeys": ["name"], "value": None}]},
-            {"items": named("a")},
-        ),
-        ({"items": named("a1")}, {"items": None, "unknown": {"x": [1]}}, {"unknown": {"x": [1]}}),
-        ({"items": [{"name": 1}]}, {"items": [{"name": 1.0}]}, {"items": [{"name": 1}, {"name": 1.0}]}),
-        ({"labels": {"a": "1"}}, {"labels": []}, {"labels": []}),
-        ({"labels": {"a": "1"}}, {"$patch": "delete", "labels": {}}, {}),
-        ({"$setElementOrder/none": 1}, {"$setElementOrder/tags": []}, {"$setElementOrder/none": 1}),
-        ({"tags": []}, {"tags": []}, {"tags": []}),
-    ],
-)
+@pytest.mark.parametrize(("document", "patch", "made"), CASES["other_fields"])
 def test_other_fields(document: Document, patch: Document, made: Document) -> None:
     assert patched(document, patch) == made
 
 
-@pytest.mark.parametrize(
-    ("patch", "code"),
-    [
-        ({"items": [{"value": "1"}]}, 500),
-        ({"items": [{"$patch": "delete"}]}, 500),
-        ({"items": [1]}, 500),
-        ({"items": [{"name": "a", "$patch": "x"}]}, 500),
-        ({"items": [{"name": "a", "$patch": "merge"}]}, 500),
-        ({"items": [{"name": {}}]}, 500),
-        ({"inner": {"$patch": "x"}}, 500),
-        ({"$setElementOrder/items": 1}, 500),
-        ({"$setElementOrder/items": ["a"]}, 500),
-        ({"$setElementOrder/items": [{}]}, 500),
-        ({"$setElementOrder/no": []}, 500),
-        ({"$setElementOrder/whole": []}, 500),
-        ({"$setElementOrder/items": named("b a"), "items": named("a b")}, 500),
-        ({"labels": {"x": {"y": 1}}}, 500),
-        ({"unkeyed": [{"b": 1}]}, 500),
-        ({"nested": [["a"]]}, 422),
-        ({"$retainKeys": 1}, 400),
-        ({"$retainKeys": ["labels"], "inner": {}}, 400),
-        ({"$deleteFromPrimitiveListtags": ["a"]}, 400),
-        ({"$setElementOrderX/tags": ["a"]}, 400),
-    ],
-)
+@pytest.mark.parametrize(("patch", "code"), CASES["errors"])
 def test_errors(patch: Document, code: int) -> None:
     document = {"items": named("a1"), "inner": {}, "labels": {"x": {}}, "unkeyed": [{"a": 1}], "nested": [["b"]]}
     models = copy.deepcopy(MODELS)

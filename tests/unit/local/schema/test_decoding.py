@@ -5,41 +5,18 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.schema.tables import decoded
 from trainwright.controller.local.apiserver.schema import compile_schema, unknown_field
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 
-TEXT = {"type": "string"}
+CASES = cases(__file__)
+
 NUMBER = {"type": "integer"}
 OBJECT = {"type": "object", "properties": {"a": NUMBER}}
-FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "kept", "dropped"),
-    [
-        (OBJECT, {"a": 1, "b": 2}, {"a": 1}, ["x.b"]),
-        (OBJECT, {"a": {"b": 1}}, {"a": {}}, ["x.a.b"]),
-        ({"type": "array", "items": OBJECT}, [{"b": 1}, {"a": 1}], [{}, {"a": 1}], ["x[0].b"]),
-        ({"type": "object", "additionalProperties": OBJECT}, {"k": {"b": 1}}, {"k": {}}, ["x.k.b"]),
-        ({"type": "object", "additionalProperties": True}, {"k": {"b": 1}, "l": 1}, {"k": {}, "l": 1}, ["x.k.b"]),
-        (FREE, {"b": {"c": None}}, {"b": {"c": None}}, []),
-        ({**FREE, "properties": {"o": OBJECT}}, {"o": {"b": 1}, "p": 1}, {"o": {}, "p": 1}, ["x.o.b"]),
-        (
-            {"type": "array", "x-kubernetes-preserve-unknown-fields": True, "items": OBJECT},
-            [{"b": 1}],
-            [{"b": 1}],
-            [],
-        ),
-        (TEXT, None, "absent", []),
-        ({**TEXT, "nullable": True}, None, None, []),
-        ({**TEXT, "default": "d"}, None, "d", []),
-        ({**TEXT, "nullable": True, "default": "d"}, None, None, []),
-        ({"type": "array", "items": {**TEXT, "default": "d"}}, [None, "a"], ["d", "a"], []),
-        ({"type": "array", "items": TEXT}, [None], [None], []),
-        ({"type": "object", "additionalProperties": TEXT}, {"k": None}, {}, []),
-    ],
-)
+@pytest.mark.parametrize(("field", "value", "kept", "dropped"), CASES["decoding"])
 def test_decoding(field: dict[str, Any], value: Any, kept: Any, dropped: list[str]) -> None:
     assert decoded(field, value) == (kept, dropped)
 
@@ -67,16 +44,7 @@ def test_embedded_objects_keep_kind_and_metadata() -> None:
     assert dropped == ["x.other", "x.spec.b", "x.metadata.nonsense"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ({"kind": 1}, "x.kind: Invalid value: 1: must be a string"),
-        (
-            {"metadata": {"labels": {"a": 1}}},
-            ('x.metadata: Invalid value: {"labels":{"a":1}}: labels.a: expected a string'),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("value", "text"), CASES["embedded_objects_of_wrong_types"])
 def test_embedded_objects_of_wrong_types(value: Any, text: str) -> None:
     with pytest.raises(DocumentDecodeError) as caught:
         decoded(TEMPLATE, value)

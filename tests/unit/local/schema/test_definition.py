@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.integration.local.definitions import CHANGES, good
 from trainwright.controller.local.apiserver.schema.definitions import (
     accepted_names,
@@ -13,6 +14,8 @@ from trainwright.controller.local.apiserver.schema.definitions import (
     unrecognized_formats,
     validate_definition,
 )
+
+CASES = cases(__file__)
 
 
 def changed(name: str) -> dict[str, Any]:
@@ -43,89 +46,18 @@ def test_what_is_accepted(name: str) -> None:
     assert told(crd) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        (
-            "metadata name",
-            ['metadata.name: Invalid value: "other.example.com": must be spec.names.plural+"."+spec.group'],
-        ),
-        ("other scope", ['spec.scope: Unsupported value: "World": supported values: "Cluster", "Namespaced"']),
-        (
-            "key not required",
-            [
-                (
-                    "spec.validation.openAPIV3Schema.properties[spec].properties[f].items.properties[name].default: "
-                    "Required value: must have a default or be a required property, because it is in "
-                    "x-kubernetes-list-map-keys"
-                )
-            ],
-        ),
-        (
-            "second differs",
-            [
-                "spec.versions[1].schema.openAPIV3Schema.properties[more].items: Required value: must be specified",
-            ],
-        ),
-        (
-            "default too long",
-            [
-                (
-                    "spec.validation.openAPIV3Schema.properties[spec].properties[f].default: Too long: may not be more "
-                    "than 1 "
-                    "byte"
-                )
-            ],
-        ),
-        (
-            "rule not bool",
-            [
-                (
-                    "spec.validation.openAPIV3Schema.properties[spec].properties[f].x-kubernetes-validations[0].rule: "
-                    "Invalid "
-                    'value: {"rule":"size(self)"}: cel expression must evaluate to a bool'
-                )
-            ],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), CASES["what_is_refused"])
 def test_what_is_refused(name: str, expected: list[str]) -> None:
     assert told(changed(name)) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("rule undefined field", "undefined field 'nope'\n | self.nope == 'a'\n | ....^"),
-        ("rule undefined deep", "ERROR: <input>:1:37: undefined field 'nope'"),
-        ("rule two undefined", "ERROR: <input>:2:6: undefined field 'other'"),
-        ("rule free field", "undefined field 'free'"),
-        ("rule of types", "found no matching overload for '_==_' applied to '(string, int)'"),
-        ("rule into a number", "type 'int' has no fields"),
-        ("rule of either alone", "cel expression must evaluate to a bool"),
-        ("self.text.matches('[')", "invalid matches argument"),
-        ("self.span > duration('soon')", "invalid duration argument"),
-        ("self.countOf['a'] == 'b'", "found no matching overload for '_==_' applied to '(int, string)'"),
-        ("rule of null", "found no matching overload for '_==_' applied to '(string, null)'"),
-        ("rule of messages", ": ERROR: <input>:1:5: undefined field 'nope'"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text"), CASES["rules_that_do_not_fit_their_schema"])
 def test_rules_that_do_not_fit_their_schema(name: str, text: str) -> None:
     (error,) = told(changed(name))
     assert text in error
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "rule good",
-        "rule good over lists",
-        "rule of either",
-        "rule of numbers",
-        "optional old",
-        "self.table[0][0] == 'a'",
-    ],
-)
+@pytest.mark.parametrize("name", CASES["rules_that_fit_their_schema"])
 def test_rules_that_fit_their_schema(name: str) -> None:
     assert told(changed(name)) == []
 
@@ -172,19 +104,7 @@ def test_free_names_are_accepted() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("names", "reason", "message"),
-    [
-        ({"singular": "other"}, "SingularConflict", '"other" is already in use'),
-        ({"kind": "Other", "listKind": "Free"}, "KindConflict", '"Other" is already in use'),
-        ({"kind": "Other"}, "ListKindConflict", '"OtherList" is already in use'),
-        (
-            {"shortNames": ["ot", "others", "free"]},
-            "ShortNamesConflict",
-            '["ot" is already in use, "others" is already in use]',
-        ),
-    ],
-)
+@pytest.mark.parametrize(("names", "reason", "message"), CASES["names_that_are_taken"])
 def test_names_that_are_taken(names: dict[str, Any], reason: str, message: str) -> None:
     crd = good()
     crd["spec"]["names"] |= names

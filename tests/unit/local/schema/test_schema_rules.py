@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.schema.tables import errors, root
 from trainwright.controller.local.apiserver.schema import compile_schema
+
+CASES = cases(__file__)
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -17,118 +20,12 @@ def ruled(field: dict[str, Any], rule: str, **words: Any) -> dict[str, Any]:
     return {**field, "x-kubernetes-validations": [{"rule": rule, **words}]}
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "expected"),
-    [
-        (ruled(NUMBER, "self < 5"), 4, []),
-        (ruled(NUMBER, "self < 5"), 6, ["Invalid x: Invalid value: 6: failed rule: self < 5"]),
-        (ruled(NUMBER, "self < 5", message=" less! "), 6, ["Invalid x: Invalid value: 6: less!"]),
-        (
-            ruled(NUMBER, "self < 5", messageExpression="'not ' + string(self)"),
-            6,
-            ["Invalid x: Invalid value: 6: not 6"],
-        ),
-        (
-            ruled(NUMBER, "self < 5", messageExpression="string(1 / (self - 6))", message="m"),
-            6,
-            ["Invalid x: Invalid value: 6: m"],
-        ),
-        (
-            ruled(NUMBER, "self < 5", reason="FieldValueForbidden", message="m"),
-            6,
-            ["Forbidden x: Forbidden: m"],
-        ),
-        (ruled(NUMBER, "self < 5", reason="FieldValueDuplicate"), 6, ["Duplicate x: Duplicate value: 6"]),
-        (
-            ruled(
-                {"type": "object", "properties": {"a": NUMBER}},
-                "has(self.a)",
-                reason="FieldValueRequired",
-                fieldPath=".a",
-                message="m",
-            ),
-            {},
-            ["Required x.a: Required value: m"],
-        ),
-        (
-            {"type": "array", "items": ruled(NUMBER, "self > 0")},
-            [1, 0],
-            ["Invalid x[1]: Invalid value: 0: failed rule: self > 0"],
-        ),
-        (
-            {"type": "object", "additionalProperties": ruled(NUMBER, "self > 0")},
-            {"k": 0},
-            ["Invalid x[k]: Invalid value: 0: failed rule: self > 0"],
-        ),
-        (
-            ruled({"type": "object", "properties": {"a": NUMBER}}, "self.a > 0", message="m"),
-            {},
-            ['Invalid x: Invalid value: "object": no such key: a evaluating rule: m'],
-        ),
-        (
-            ruled({"x-kubernetes-int-or-string": True}, "self < 5"),
-            "a",
-            [
-                (
-                    "Invalid x: Invalid value: \"\": 'no such overload': call arguments did not match a supported "
-                    "operator, "
-                    "function or macro signature for rule: self < 5"
-                )
-            ],
-        ),
-        (ruled({**TEXT, "format": "date-time"}, "self.getFullYear() > 2000"), "2001-01-01T00:00:00Z", []),
-        (
-            ruled(
-                {"type": "object", "properties": {"for": {**TEXT, "format": "duration"}, "a-b": NUMBER}},
-                "self.__for__ < duration('1h') && self.a__dash__b == 1",
-            ),
-            {"for": "5m", "a-b": 1},
-            [],
-        ),
-        (ruled({"type": "number"}, "self / 2.0 == 0.5"), 1, []),
-        (ruled(TEXT, "quantity(self).isLessThan(quantity('1Gi'))"), "1Mi", []),
-        (
-            ruled({"type": "object", "properties": {"a": {**TEXT, "nullable": True}}}, "!has(self.a)"),
-            {"a": None},
-            [],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("field", "value", "expected"), CASES["rules"])
 def test_rules(field: dict[str, Any], value: Any, expected: list[str]) -> None:
     assert errors(field, value) == expected
 
 
-FIXED = ruled(TEXT, "self == oldSelf", message="fixed")
-ONCE = ruled(TEXT, "oldSelf.hasValue() ? oldSelf.value() == self : self == 'a'", optionalOldSelf=True, message="once")
-ITEM = {"type": "object", "properties": {"name": TEXT, "value": FIXED}}
-KEYED = {
-    "type": "array",
-    "x-kubernetes-list-type": "map",
-    "x-kubernetes-list-map-keys": ["name"],
-    "items": ITEM,
-}
-SET = {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"}
-
-
-@pytest.mark.parametrize(
-    ("field", "old", "new", "expected"),
-    [
-        (FIXED, None, "a", []),
-        (FIXED, "a", "b", ['Invalid x: Invalid value: "b": fixed']),
-        (ONCE, None, "b", ['Invalid x: Invalid value: "b": once']),
-        (ONCE, "b", "b", []),
-        (ONCE, "a", "b", ['Invalid x: Invalid value: "b": once']),
-        (
-            KEYED,
-            [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}],
-            [{"name": "b", "value": "3"}, {"name": "c", "value": "1"}],
-            ['Invalid x[0].value: Invalid value: "3": fixed'],
-        ),
-        (ruled(SET, "self == oldSelf"), ["a", "b"], ["b", "a"], []),
-        (ruled(TEXT, "self == 'x'"), "y", "y", []),
-        (ruled(TEXT, "self == 'x'"), "y", "z", ["Invalid x: Invalid value: \"z\": failed rule: self == 'x'"]),
-    ],
-)
+@pytest.mark.parametrize(("field", "old", "new", "expected"), CASES["rules_at_updates"])
 def test_rules_at_updates(field: dict[str, Any], old: Any, new: Any, expected: list[str]) -> None:
     assert errors(field, new, old) == expected
 

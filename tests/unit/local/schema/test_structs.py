@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.types.go_json import decode as read
 from trainwright.controller.local.types.model import Types
+
+CASES = cases(__file__)
 
 CORE = "io.k8s.api.core.v1."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -79,38 +82,7 @@ def test_unknown_fields_and_nulls_are_dropped() -> None:
     assert dropped == ["x", "metadata.y", "spec.containers[0].q", "spec.again.again.w"]
 
 
-def container(**words: Any) -> dict[str, Any]:
-    return {"spec": {"containers": [words]}}
-
-
-@pytest.mark.parametrize(
-    ("document", "text"),
-    [
-        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels.a: expected a string"),
-        ({"metadata": {"labels": []}}, "metadata.labels: expected an object"),
-        ({"metadata": []}, "metadata: expected an object"),
-        ({"spec": {"containers": "x"}}, "spec.containers: expected a list"),
-        ({"spec": {"containers": [7]}}, "spec.containers[0]: expected an object"),
-        ({"spec": {"hostNetwork": "x"}}, "spec.hostNetwork: expected true or false"),
-        ({"spec": {"seconds": 1.5}}, "spec.seconds: expected an integer of 64 bits"),
-        (container(port=3000000000), "spec.containers[0].port: expected an integer of 32 bits"),
-        (container(imagePullPolicy=5), "spec.containers[0].imagePullPolicy: expected a string"),
-        (container(limits=[]), "spec.containers[0].limits: expected an object"),
-        (
-            container(probe={"httpGet": {"port": True}}),
-            "spec.containers[0].probe.httpGet.port: expected a string or a 32-bit integer",
-        ),
-        (container(limits={"cpu": "lots"}), "spec.containers[0].limits.cpu: expected a quantity such as 500m or 2Gi"),
-        (container(limits={"cpu": True}), "spec.containers[0].limits.cpu: expected a quantity such as 500m or 2Gi"),
-        (container(data="!!"), "spec.containers[0].data: expected base64"),
-        (container(data="AA"), "spec.containers[0].data: expected base64"),
-        (
-            {"metadata": {"creationTimestamp": "soon"}},
-            "metadata.creationTimestamp: expected a time such as 2026-01-02T03:04:05Z",
-        ),
-        ([], "expected an object"),
-    ],
-)
+@pytest.mark.parametrize(("document", "text"), CASES["wrong_types"])
 def test_wrong_types(document: dict[str, Any], text: str) -> None:
     with pytest.raises(DocumentDecodeError) as caught:
         decode(document)
