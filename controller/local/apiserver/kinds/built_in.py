@@ -66,23 +66,20 @@ def _definitions() -> Resource:
     return resource_of(row, DefinitionStrategy())
 
 
+def reviews() -> list[Resource]:
+    """Kinds that are answered and not stored."""
+    return [
+        *(_review(_AUTHENTICATION, kind) for kind in ("SelfSubjectReview", "TokenReview")),
+        *(_review(_AUTHORIZATION, kind) for kind in ("SelfSubjectAccessReview", "SelfSubjectRulesReview")),
+        _review(_AUTHORIZATION, "SubjectAccessReview"),
+        _review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True),
+    ]
+
+
 def _review(group: str, kind: str, *, namespaced: bool = False) -> Resource:
-    model = models_by_kind()[f"{group}/v1", kind]
-    singular = kind.lower()
+    model, singular = models_by_kind()[f"{group}/v1", kind], kind.lower()
     row = RecordedKind(group, "v1", kind, f"{singular}s", namespaced, ("create",), model, singular=singular)
     return resource_of(row, Strategy())
-
-
-def reviews() -> list[Resource]:
-    """All of them."""
-    return [
-        _review(_AUTHENTICATION, "SelfSubjectReview"),
-        _review(_AUTHENTICATION, "TokenReview"),
-        _review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True),
-        _review(_AUTHORIZATION, "SelfSubjectAccessReview"),
-        _review(_AUTHORIZATION, "SelfSubjectRulesReview"),
-        _review(_AUTHORIZATION, "SubjectAccessReview"),
-    ]
 
 
 Undone: TypeAlias = Callable[[Document], list[str]]
@@ -122,23 +119,14 @@ def undone(kind: RecordedKind, *, acted_on: bool, for_others: bool, rbac: bool) 
         text = f"{kind.kind} is stored, but nothing in this cluster acts on it"
     if text:
         return lambda _: [text]
-    found = {"Pod": _of_pod, "Job": _of_job, "Service": _of_service}.get(kind.kind)
-    if found is None or for_others:
+    if for_others or kind.kind not in _FIELDS:
         return lambda _: []
     # Whoever wrote what a controller makes objects from was warned before.
-    return lambda document: [] if _is_controlled(document) else list(found(document))
+    return lambda document: [] if _is_controlled(document) else list(_FIELDS[kind.kind](document))
 
 
 def _is_controlled(document: Document) -> bool:
     return any(owner.get("controller") for owner in entries(part(document, "metadata"), "ownerReferences"))
-
-
-def _of_pod(pod: Document) -> Iterator[str]:
-    return _of_specification(part(pod, "spec"), "spec")
-
-
-def _of_job(job: Document) -> Iterator[str]:
-    return _of_specification(part(part(part(job, "spec"), "template"), "spec"), "spec.template.spec")
 
 
 def _of_specification(spec: Document, field: str) -> Iterator[str]:
@@ -157,6 +145,14 @@ def _of_service(service: Document) -> Iterator[str]:
     spec = part(service, "spec")
     if spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
         yield "spec.clusterIP: nothing answers at the address of this Service; pods find each other by a headless one"
+
+
+_FIELDS: Mapping[str, Callable[[Document], Iterator[str]]] = {
+    "Pod": lambda pod: _of_specification(part(pod, "spec"), "spec"),
+    "Job": lambda job: _of_specification(part(part(part(job, "spec"), "template"), "spec"), "spec.template.spec"),
+    "Service": _of_service,
+}
+"""What is warned of in objects of a kind that is acted on."""
 
 
 class BuiltInManagers(Mapping[str, FieldManager]):
@@ -210,8 +206,8 @@ _STRATEGIES: dict[str, type[BuiltInStrategy]] = {
     "v1 LimitRange": others.LimitRangeStrategy,
     "v1 Namespace": others.NamespaceStrategy,
     "v1 Node": others.NodeStrategy,
-    "v1 PersistentVolume": others.PersistentVolumeStrategy,
-    "v1 PersistentVolumeClaim": others.PersistentVolumeClaimStrategy,
+    "v1 PersistentVolume": others.VolumeStrategy,
+    "v1 PersistentVolumeClaim": others.VolumeStrategy,
     "v1 Pod": PodStrategy,
     "v1 ReplicationController": others.ReplicationControllerStrategy,
     "v1 Secret": others.SecretStrategy,
@@ -240,6 +236,13 @@ _CONVERSIONS: dict[tuple[str, str], tuple[Conversion, Conversion]] = {
 """To the stored form, and back, of versions that are not the one that is stored."""
 _NOT_SERVED = frozenset({"ephemeralcontainers", "proxy", "resize"})
 """Subresources of the real server that there are none of."""
+
+
+_OF_THE_ROW = (
+    *("group", "version", "kind", "plural", "singular", "namespaced", "columns", "verbs", "list_kind", "short_names"),
+    *("categories", "collection", "stored_as", "model", "selectable", "warning"),
+)
+"""What a resource has of its row in the table of kinds."""
 
 
 def built_in_kinds(*, for_others: bool, rbac: bool = False) -> list[Resource]:
@@ -271,25 +274,10 @@ def resource_of(
     """A built-in kind as it is served; what of its subresources there is here."""
     subresources = {one.name: one for one in row.subresources if one.name not in _NOT_SERVED}
     return Resource(
-        group=row.group,
-        version=row.version,
-        kind=row.kind,
-        plural=row.plural,
-        singular=row.singular,
-        namespaced=row.namespaced,
+        **{name: getattr(row, name) for name in _OF_THE_ROW},
         strategy=strategy,
         managers=BuiltInManagers(row, strategy, subresources),
-        columns=row.columns,
-        verbs=row.verbs,
         subresources=subresources,
-        list_kind=row.list_kind,
-        short_names=row.short_names,
-        categories=row.categories,
-        collection=row.collection,
-        stored_as=row.stored_as,
-        model=row.model,
-        selectable=row.selectable,
-        warning=row.warning,
         to_storage=to_storage,
         from_storage=from_storage,
     )

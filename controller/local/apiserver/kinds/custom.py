@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from trainwright.api.conditions import set_condition
 from trainwright.api.names import qualified
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, Strategy, set_or_drop
@@ -131,16 +132,15 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer under which the objects of a definition are deleted before it."""
 
 
-def set_terminating(document: Document, status: str, reason: str, message: str, moment: str) -> None:
+PENDING = "InstanceDeletionPending"
+"""The reason of the condition Terminating until the objects of a definition are being deleted."""
+
+
+def set_terminating(document: Document, reason: str, message: str, moment: str) -> None:
     """Say in the condition Terminating how far the deletion is."""
-    state = document["status"] = dict(document.get("status") or {})
-    condition = {"type": "Terminating", "status": status}
-    before = [one for one in state.get("conditions") or () if one["type"] == "Terminating"]
-    if before and before[0]["status"] == status:
-        moment = before[0]["lastTransitionTime"]
-    condition |= {"lastTransitionTime": moment, "reason": reason, "message": message}
-    others = [one for one in state.get("conditions") or () if one["type"] != "Terminating"]
-    state["conditions"] = [*others, condition]
+    state = document.get("status") or {}
+    condition = {"type": "Terminating", "status": "True", "reason": reason, "message": message}
+    document["status"] = {**state, "conditions": set_condition(state.get("conditions"), condition, at=moment)}
 
 
 class DefinitionStrategy(Strategy):
@@ -155,12 +155,8 @@ class DefinitionStrategy(Strategy):
 
     def prepare_for_create(self, document: Document) -> None:
         document["metadata"]["generation"] = 1
-        storage = [version["name"] for version in document["spec"].get("versions") or () if version.get("storage")]
-        document["status"] = {
-            "conditions": None,
-            "acceptedNames": {"plural": "", "kind": ""},
-            "storedVersions": storage[:1],
-        }
+        names = {"plural": "", "kind": ""}
+        document["status"] = {"conditions": None, "acceptedNames": names, "storedVersions": _storage(document)}
 
     def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
         if subresource == "status":
@@ -169,22 +165,16 @@ class DefinitionStrategy(Strategy):
         set_or_drop(new, "status", old.get("status"))
         if new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
-        storage = [version["name"] for version in new["spec"].get("versions") or () if version.get("storage")]
         stored = (new.get("status") or {}).get("storedVersions") or []
-        if missing := [name for name in storage[:1] if name not in stored]:
+        if missing := [name for name in _storage(new) if name not in stored]:
             new["status"] = {**(new.get("status") or {}), "storedVersions": [*stored, *missing]}
 
     def begin_deletion(self, document: Document) -> None:
         finalizers = document["metadata"].get("finalizers") or []
         if CLEANUP not in finalizers:
             document["metadata"]["finalizers"] = [*finalizers, CLEANUP]
-        set_terminating(
-            document,
-            "True",
-            "InstanceDeletionPending",
-            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-            document["metadata"]["deletionTimestamp"],
-        )
+        text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        set_terminating(document, PENDING, text, document["metadata"]["deletionTimestamp"])
 
     def is_held(self, document: Document) -> bool:
         # Until the first deletion, which adds the finalizer.
@@ -200,6 +190,11 @@ class DefinitionStrategy(Strategy):
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
         return list(_format_warnings(msgspec.json.encode(new["spec"].get("versions") or ())))
+
+
+def _storage(definition: Document) -> list[str]:
+    """The version in which objects are stored, if there is one."""
+    return [version["name"] for version in definition["spec"].get("versions") or () if version.get("storage")][:1]
 
 
 @lru_cache(maxsize=32)

@@ -14,10 +14,11 @@ from typing import NamedTuple
 import msgspec
 
 from trainwright.api import times
+from trainwright.api.conditions import find, set_condition
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.kinds.conversion import WebhookConversion
-from trainwright.controller.local.apiserver.kinds.custom import CLEANUP, CustomStrategy, set_terminating
+from trainwright.controller.local.apiserver.kinds.custom import CLEANUP, PENDING, CustomStrategy, set_terminating
 from trainwright.controller.local.apiserver.kinds.registry import (
     CUSTOM_VERBS,
     Resource,
@@ -166,8 +167,8 @@ class Definitions:
             if one.name not in self._served:
                 # After a restart: objects that are still there are served until their finalizers are gone.
                 self._register(one.name, document)
-            if _terminating(document).get("reason") == "InstanceDeletionPending":
-                set_terminating(document, "True", *_IN_PROGRESS, times.format_time(self._now()))
+            if (find((document.get("status") or {}).get("conditions"), "Terminating") or {}).get("reason") == PENDING:
+                set_terminating(document, *_IN_PROGRESS, times.format_time(self._now()))
                 self._write(one, self._tracked(one, document))
             else:
                 self._clean_up(one, document)
@@ -193,19 +194,16 @@ class Definitions:
         accepted = accepted_names(document, others)
         status = dict(document.get("status") or {})
         moment = times.format_time(self._now())
-        conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
+        conditions: list[Document] = list(status.get("conditions") or ())
         for condition in accepted.conditions:
-            before = conditions.get(condition.type, {})
-            conditions[condition.type] = {
+            wanted = {
                 "type": condition.type,
                 "status": condition.status,
-                "lastTransitionTime": before["lastTransitionTime"]
-                if before.get("status") == condition.status
-                else moment,
                 "reason": condition.reason,
                 "message": condition.message,
             }
-        made = {**status, "conditions": list(conditions.values()), "acceptedNames": accepted.names}
+            conditions = set_condition(conditions, wanted, at=moment)
+        made = {**status, "conditions": conditions, "acceptedNames": accepted.names}
         if status != made:
             self._write(one, self._tracked(one, {**document, "metadata": dict(document["metadata"]), "status": made}))
         if status.get("acceptedNames") != accepted.names:
@@ -263,11 +261,6 @@ class Definitions:
                 watch.end()
 
 
-def _terminating(document: Document) -> Document:
-    conditions: list[Document] = (document.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one["type"] == "Terminating"), {})
-
-
 def _collection(spec: Document) -> str:
     return f"{spec['names']['plural']}.{spec['group']}"
 
@@ -289,13 +282,11 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
     managers = custom_resource_managers(spec)
     strategies = {version["name"]: _strategy(version) for version in spec["versions"]}
     schemas = [version.get("schema") for version in spec["versions"]]
-    converts = (
-        changed or any(schema != schemas[0] for schema in schemas) or any(map(_has_initial_status, spec["versions"]))
-    )
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     asked = (spec.get("conversion") or {}).get("webhook")
     webhook = WebhookConversion(asked, names["kind"]) if asked is not None else None
-    converts = converts or webhook is not None
+    differ = any(schema != schemas[0] for schema in schemas)
+    converts = changed or differ or webhook is not None or any(map(_has_initial_status, spec["versions"]))
     made: list[Resource] = []
     for version in spec["versions"]:
         if not version.get("served"):
@@ -303,12 +294,7 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
         strategy = strategies[version["name"]]
         api_version = f"{group}/{version['name']}"
         conversion = _Conversion(
-            f"{group}/{storage}",
-            names["kind"],
-            strategies[storage],
-            api_version=api_version,
-            strategy=strategy,
-            webhook=webhook,
+            names["kind"], f"{group}/{storage}", strategies[storage], api_version, strategy, webhook
         )
         made.append(
             Resource(
@@ -386,20 +372,16 @@ class _Conversion:
 
     def __init__(
         self,
-        stored_as: str,
         kind: str,
+        stored_as: str,
         storage: CustomStrategy,
-        *,
         api_version: str,
         strategy: CustomStrategy,
         webhook: WebhookConversion | None,
     ) -> None:
-        self._stored_as = stored_as
-        self._kind = kind
-        self._storage = storage
-        self._api_version = api_version
-        self._strategy = strategy
-        self._webhook = webhook
+        self._kind, self._webhook = kind, webhook
+        self._stored_as, self._storage = stored_as, storage
+        self._api_version, self._strategy = api_version, strategy
 
     def to_storage(self, document: Document) -> Document:
         """The stored form of an object, which shares nothing that is changed."""

@@ -128,6 +128,7 @@ FORMATS: Mapping[str, Format] = {
     "domain_path": _domain_path,
     "host": lambda name: names.dns_subdomain(name.removesuffix(".")),
     "positive_quantity": _test(lambda value: Quantity.parse(value).nanos > 0, "must be greater than zero"),
+    "unreserved": _test(lambda name: not name.startswith("system-"), "names that begin with 'system-' are reserved"),
     "one_line": _matching(r"|(?=.*\S)\s*[^\n\r]*\s*", "must be one line that is not blank"),
     "not_blank": _test(str.strip, "must not be empty"),
 }

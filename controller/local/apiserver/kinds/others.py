@@ -8,17 +8,16 @@ from collections.abc import Mapping
 
 from trainwright.api.amounts import read as read_amounts
 from trainwright.api.objects import Document
-from trainwright.api.quantity import Quantity
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
-from trainwright.controller.local.apiserver.kinds.formats import Errors, same
+from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.kinds.podspecs import amount_errors
 from trainwright.controller.local.apiserver.kinds.rules import check
 from trainwright.controller.local.apiserver.kinds.ruletests import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
-from trainwright.controller.local.types.errors import DocumentError, forbidden, invalid, required, too_long
+from trainwright.controller.local.types.errors import invalid, required, too_long
 from trainwright.controller.local.types.go_json import normalize
 
 # -------------------------------------------------------------- namespaces
@@ -133,11 +132,8 @@ def _is_json_object(text: bytes) -> bool:
         return False
 
 
-# -------------------------------------------------------------- nodes, priorities and limits
+# -------------------------------------------------------------- nodes, limits and volumes
 
-SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
-"""Preset classes with their priorities."""
-_HIGHEST = 1_000_000_000
 _ORDERED = (
     *(("min", "max", "min"), ("min", "defaultRequest", "defaultRequest"), ("min", "default", "default")),
     *(("defaultRequest", "max", "defaultRequest"), ("defaultRequest", "default", "defaultRequest")),
@@ -198,53 +194,10 @@ def _amount_errors(listed: Document, field: str, _: Document) -> Errors:
     ]
 
 
-@register("reserved priority")
-def _priority_errors(document: Document, _: str, __: Document) -> Errors:
-    name, value = part(document, "metadata").get("name") or "", document.get("value") or 0
-    if name.startswith("system-"):
-        is_preset = SYSTEM_CLASSES.get(name) == value and not document.get("globalDefault")
-        text = "names that begin with 'system-' are reserved for the system"
-        return [] if is_preset else [forbidden("metadata.name", text)]
-    text = f"maximum allowed value of a user defined priority is {_HIGHEST}"
-    return [forbidden("value", text)] if value > _HIGHEST else []
-
-
-# -------------------------------------------------------------- volumes
-
-
-class PersistentVolumeStrategy(BuiltInStrategy):
-    """PersistentVolumes."""
+class VolumeStrategy(BuiltInStrategy):
+    """PersistentVolumes and PersistentVolumeClaims."""
 
     initial: Document = {"phase": "Pending"}  # noqa: RUF012 - never changed
-
-
-class PersistentVolumeClaimStrategy(BuiltInStrategy):
-    """PersistentVolumeClaims: only the size of a bound one may change, and the volume of one that is not bound."""
-
-    initial: Document = {"phase": "Pending"}  # noqa: RUF012 - never changed
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
-        found = super().validate_update(new, old, subresource)
-        return found if subresource else found + _claim_update_errors(new, old)
-
-
-def _claim_update_errors(claim: Document, old: Document) -> Errors:
-    spec, before = part(claim, "spec"), part(old, "spec")
-    expected, found = copy.deepcopy(before), list[DocumentError]()
-    for field in ("volumeName", "storageClassName"):
-        if before.get(field) is None:
-            expected[field] = spec.get(field)
-    if part(claim, "status").get("phase") == "Bound":
-        expected["resources"] = spec.get("resources")
-    if not same(spec, expected):
-        found.append(forbidden("spec", "spec is immutable after creation except resources.requests for bound claims"))
-    asked = (part(part(one, "resources"), "requests") for one in (spec, before))
-    size, size_before, capacity = (
-        read_amounts(one).get("storage") or Quantity(0) for one in (*asked, part(part(old, "status"), "capacity"))
-    )
-    if size < size_before and size <= capacity:
-        found.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
-    return found
 
 
 # -------------------------------------------------------------- events
