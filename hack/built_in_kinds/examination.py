@@ -12,8 +12,7 @@ from hack.built_in_kinds.paths import changes_of, paths_of, scalar_paths, schema
 from trainwright.controller.local.apiserver.kinds.built_in import ACTED_ON
 from trainwright.controller.local.apiserver.kinds.defaulting import feature, held_structs
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS
-from trainwright.controller.local.apiserver.kinds.rules import errors_of
-from trainwright.controller.local.apiserver.kinds.ruletests import from_recorded
+from trainwright.controller.local.apiserver.kinds.rules import errors_of, from_recorded
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     LABELS,
     NOTHING,

@@ -8,7 +8,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import entries
-from trainwright.controller.local.apiserver.kinds.ruletests import register
+from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields
 from trainwright.controller.local.cel.expression import compiled_over, with_maps
 from trainwright.controller.local.types.errors import invalid, required

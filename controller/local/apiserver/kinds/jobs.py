@@ -12,7 +12,7 @@ from trainwright.controller.local.apiserver.kinds.formats import Errors, immutab
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.kinds.places import ensure, entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import selects
-from trainwright.controller.local.apiserver.kinds.ruletests import register
+from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
 from trainwright.controller.local.types.errors import DocumentError, invalid, invalid_unshown, required
 

@@ -13,8 +13,7 @@ from trainwright.controller.local.apiserver.kinds.built_in_strategy import Built
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.kinds.podspecs import amount_errors
-from trainwright.controller.local.apiserver.kinds.rules import check
-from trainwright.controller.local.apiserver.kinds.ruletests import register
+from trainwright.controller.local.apiserver.kinds.rules import check, register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
 from trainwright.controller.local.types.errors import invalid, required, too_long

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading documents: parts that may be absent, and paths such as `spec.rules[*].host`, which rules walk."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -9,61 +9,37 @@ from trainwright.api.objects import Document
 
 Place = tuple[str, Any]
 """Where something is, such as `spec.rules[0].host`, and what is there."""
-Walk = Callable[[Document, str], Iterable[Place]]
-"""The places of a path in a document; the second argument is where the document is."""
 
 
-def places(document: Document, path: str) -> Iterable[Place]:
-    """What is at a path, whose step `x[*]` is each item of `x`. A last step that leads nowhere gives None."""
-    return walk_of(path)(document, "")
+def places(document: Document, path: str, where: str = "") -> Iterator[Place]:
+    """What is at a path, whose step `x[*]` is each item of `x`. A last step that leads nowhere gives None.
 
-
-@cache
-def walk_of(path: str) -> Walk:
-    """What finds the places of a path."""
+    Args:
+        document: an object or a part of one.
+        path: from the document; empty for all of it.
+        where: the document is.
+    """
     if not path:
-        return lambda document, where: ((where, document),)
+        yield where, document
+        return
     step, _, rest = path.partition(".")
-    if step.endswith("[*]"):
-        return _items(step.removesuffix("[*]"), walk_of(rest))
-    return _inner(step, walk_of(rest)) if rest else _field(step)
-
-
-def _field(name: str) -> Walk:
-    def walk(document: Document, where: str) -> Iterable[Place]:
-        return ((f"{where}.{name}" if where else name, document.get(name)),)
-
-    return walk
-
-
-def _inner(name: str, rest: Walk) -> Walk:
-    def walk(document: Document, where: str) -> Iterable[Place]:
-        held = document.get(name)
-        return rest(held, f"{where}.{name}" if where else name) if isinstance(held, dict) else ()
-
-    return walk
-
-
-def _items(name: str, rest: Walk) -> Walk:
-    def walk(document: Document, where: str) -> Iterable[Place]:
-        items = document.get(name)
-        if not items:
-            return ()
-        here = f"{where}.{name}" if where else name
-        plain = rest is walk_of("")
-        return [
-            place
-            for index, item in enumerate(items)
-            if plain or isinstance(item, dict)
-            for place in rest(item, f"{here}[{index}]")
-        ]
-
-    return walk
+    name = step.removesuffix("[*]")
+    held, here = document.get(name), f"{where}.{name}" if where else name
+    if name != step:
+        for index, item in enumerate(held or ()):
+            if not rest:
+                yield f"{here}[{index}]", item
+            elif isinstance(item, dict):
+                yield from places(item, rest, f"{here}[{index}]")
+    elif not rest:
+        yield here, held
+    elif isinstance(held, dict):
+        yield from places(held, rest, here)
 
 
 @cache
 def values_of(path: str) -> Callable[[Document], Iterable[Any]]:
-    """What finds the values at the places of a path, without saying where they are."""
+    """What finds the values at the places of a path. It is compiled, because rules of all objects use it."""
     if not path:
         return lambda document: (document,)
     step, _, rest = path.partition(".")
@@ -84,20 +60,14 @@ def values_of(path: str) -> Callable[[Document], Iterable[Any]]:
     return found
 
 
-@cache
-def value_of(path: str) -> Callable[[Document], Any]:
-    """What reads the value at a path without `[*]`; None where the path leads nowhere."""
-    steps = path.split(".")
-    if len(steps) == 1:
-        return lambda document: document.get(path)
-
-    def read(document: Document) -> Any:
-        value: Any = document
-        for step in steps:
-            value = value.get(step) if isinstance(value, dict) else None
-        return value
-
-    return read
+def value_at(document: Document, path: str) -> Any:
+    """The value at a path without `[*]`; None where the path leads nowhere."""
+    if "." not in path:
+        return document.get(path)
+    value: Any = document
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 def part(document: Document, field: str) -> Document:

@@ -9,7 +9,7 @@ from trainwright.api.quantity import Quantity
 from trainwright.api.selectors import SelectorError, label_selector_of
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part
-from trainwright.controller.local.apiserver.kinds.ruletests import register
+from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
 from trainwright.controller.local.types.errors import invalid, not_supported, required
 from trainwright.controller.local.types.model import builtin

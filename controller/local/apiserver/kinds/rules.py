@@ -2,58 +2,94 @@
 """The rules of built-in kinds: what `rules/*.json` refuses in an object, and in a change of one.
 
 A rule names a place with `at` and says what is refused there; `rules/rules.schema.json` describes every key. Begin at
-`check` and `check_change`. A new kind of test is an entry of `ruletests.py`, a new format one of `formats.FORMATS`.
+`check` and `check_change`. A new test of single values is an entry of `_TESTS`, a new format one of `formats.FORMATS`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from trainwright.api import names
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.formats import Errors, immutable_errors, same
-from trainwright.controller.local.apiserver.kinds.places import places, value_of, values_of, walk_of
-from trainwright.controller.local.apiserver.kinds.ruletests import (
-    NOTHING,
-    Judge,
-    Rule,
-    error_of,
-    from_recorded,
-    judges_of,
-    missing_error,
-    named_field,
-    repeated_errors,
+from trainwright.controller.local.apiserver.kinds.formats import FORMATS, Errors, immutable_errors, same
+from trainwright.controller.local.apiserver.kinds.places import places, value_at, values_of
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedRule, recorded
+from trainwright.controller.local.types.errors import (
+    DUPLICATE,
+    FORBIDDEN,
+    INVALID,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    REQUIRED,
+    TOO_LONG,
+    TOO_MANY,
+    DocumentError,
+    error,
+    forbidden,
+    invalid,
 )
-from trainwright.controller.local.apiserver.schema.published.kinds import recorded
-from trainwright.controller.local.types.errors import DocumentError
 
 FOLDER = Path(__file__).parent / "rules"
+NOTHING: tuple[Any, ...] = (None, "", [])
+"""Values that count as absent."""
+
+Judge = Callable[[Any, Document], str]
+"""What is wrong with a value of an object or struct; empty for a good one."""
+Check = Callable[[Any, str, Document], Errors]
+"""Errors of a value, its place, and the object or struct that the rule is of."""
 
 
-class _Ruleset(NamedTuple):
-    """The rules of a kind or of a struct within kinds, compiled."""
+class Rule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What is refused at a place; `rules/rules.schema.json` says what each key means."""
 
-    tests: tuple["_Test", ...]
-    always: tuple["_Passes", ...]
-    """Of the tests that look for what is missing."""
-    by_field: Mapping[str, tuple["_Passes", ...]]
-    """Of the others, by the field without which there is nothing to look at."""
-    changes: tuple[Rule, ...]
+    at: str = ""
+    field: str = ""
+    text: str = ""
+    reason: str = ""
+    when: dict[str, Any] = {}
+    unless: dict[str, Any] = {}
+    use: str = ""
+    check: str = ""
+    present: bool = False
+    required: bool = False
+    forbidden: bool = False
+    invalid: bool = False
+    choices: tuple[str, ...] = ()
+    refused: tuple[Any, ...] = ()
+    format: str = ""
+    optional: bool = False
+    keys: str = ""
+    labels: bool = False
+    min: int | None = None
+    max: int | str | None = None
+    longest: int | None = None
+    most: int | None = None
+    unique: bool | tuple[str, ...] = False
+    besides: str = ""
+    within: str = ""
+    one_of: tuple[str, ...] = ()
+    at_most_one: tuple[str, ...] = ()
+    immutable: bool = False
+    fixed: bool = False
+    or_equal: str = ""
+    free: tuple[str, ...] = ()
 
 
-_Passes = Callable[[Document], bool]
+_NO_RULE = Rule()
+_CHECKS: dict[str, Check] = {}
 
 
-class _Test(NamedTuple):
-    """A rule, compiled. Nearly all objects are good: `passes` looks without naming places, which takes time."""
+def register(name: str) -> Callable[[Check], Check]:
+    """Let rules call a function by a name: `"check": "resources"`."""
 
-    first: str
-    """The field without which there is nothing to look at; empty where the rule looks for what is missing."""
-    passes: _Passes
-    tell: Callable[[Document, str, Errors], None]
-    """Adds the errors of a document that does not pass."""
+    def registered(function: Check) -> Check:
+        _CHECKS[name] = function
+        return function
+
+    return registered
 
 
 @cache
@@ -78,158 +114,95 @@ def tables() -> Mapping[str, tuple[Rule, ...]]:
     return found
 
 
+def from_recorded(one: RecordedRule) -> Iterator[Rule]:
+    """A rule that was recorded on the real server, in the words of the others."""
+    tests: tuple[tuple[str, dict[str, Any]], ...] = (
+        (one.absent, {"present": True}),
+        (one.empty, {"refused": ("", [], {})}),
+        (one.negative, {"min": 0}),
+        (one.zero, {"refused": (0,)}),
+        (one.other, {"choices": ("", *one.choices)} if one.choices else {"format": one.format, "optional": True}),
+        (one.changed, {"immutable": True, "free": one.free}),
+    )
+    for refusal, test in tests:
+        if refusal:
+            reason, _, field = refusal.partition(" ")
+            yield Rule(at=one.path, field=f"/{field}", reason=reason, **test)
+
+
+# -------------------------------------------------------------- checking
+
+
 def check(name: str, document: Document, where: str = "") -> Errors:
     """Errors of a document by the rules of a kind or struct; `where` is the place of the document."""
-    found: Errors = []
     rules = _compiled(name)
-    if not _passes_all(rules, document):
-        for first, passes, tell in rules.tests:
-            if (not first or first in document) and not passes(document):
-                tell(document, where, found)
-    return found
+    return [] if _passes(rules, document) else errors_of(rules.rules, document, where)
 
 
-def _passes_all(rules: _Ruleset, document: Document) -> bool:
-    for passes in rules.always:
-        if not passes(document):
-            return False
-    by_field = rules.by_field
-    for name in document:
-        if name in by_field:
-            for passes in by_field[name]:
-                if not passes(document):
-                    return False
-    return True
-
-
-def errors_of(rules: Iterable[Rule], document: Document) -> Errors:
-    """Errors of a document by rules that are in no file."""
-    found: Errors = []
-    for rule in rules:
-        if (test := _test_of(rule)) is not None and not test.passes(document):
-            test.tell(document, "", found)
-    return found
+def errors_of(rules: Iterable[Rule], document: Document, where: str = "") -> Errors:
+    """Errors of a document by some rules."""
+    return [found for rule in rules for found in _errors(rule, document, where)]
 
 
 def check_change(name: str, new: Document, old: Document) -> Errors:
     """Errors of what an update changes."""
-    return [error for rule in _compiled(name).changes for error in _change_errors(rule, new, old)]
+    return [found for rule in _compiled(name).changes for found in _change_errors(rule, new, old)]
 
 
-@cache
-def _condition(when: bytes, unless: bytes) -> Callable[[Document], bool] | None:
-    """Whether a rule applies: all of `when` holds, and not all of `unless`. None for one that always does."""
-    wanted = [(value_of(path), value) for path, value in msgspec.json.decode(when).items()]
-    unwanted = [(value_of(path), value) for path, value in msgspec.json.decode(unless).items()]
-    if not (wanted or unwanted):
-        return None
+class _Ruleset(NamedTuple):
+    """The rules of a kind or struct, compiled. Nearly all objects are good: the tests look without naming places."""
 
-    def applies(document: Document) -> bool:
-        for read, value in wanted:
-            if not _fits(read(document), value):
-                return False
-        for read, value in unwanted:
-            if not _fits(read(document), value):
-                return True
-        return not unwanted
-
-    return applies
+    rules: tuple[Rule, ...]
+    always: tuple["_Test", ...]
+    """Tests that look for what is missing."""
+    by_field: Mapping[str, tuple["_Test", ...]]
+    """The others, by the field without which there is nothing to look at."""
+    changes: tuple[Rule, ...]
 
 
-def _condition_of(rule: Rule) -> Callable[[Document], bool] | None:
-    return _condition(msgspec.json.encode(rule.when), msgspec.json.encode(rule.unless))
+_Test = Callable[[Document], bool]
 
 
-def _fits(value: Any, wanted: Any) -> bool:
-    """Whether a value is the wanted one, or one of them. True stands for anything that is set, False for nothing."""
-    if isinstance(wanted, bool):
-        return (value not in NOTHING and value is not False) == wanted
-    return value in wanted if isinstance(wanted, list) else bool(value == wanted)
-
-
-# -------------------------------------------------------------- compiling
+def _passes(rules: _Ruleset, document: Document) -> bool:
+    for test in rules.always:
+        if not test(document):
+            return False
+    by_field = rules.by_field
+    for name in document:
+        if name in by_field:
+            for test in by_field[name]:
+                if not test(document):
+                    return False
+    return True
 
 
 @cache
 def _compiled(name: str) -> _Ruleset:
     rules = tables().get(name, ())
-    tests = tuple(test for rule in rules if (test := _test_of(rule)) is not None)
-    always = tuple(test.passes for test in tests if not test.first)
-    fields = {test.first: tuple(one.passes for one in tests if one.first == test.first) for test in tests if test.first}
-    changes = tuple(rule for rule in rules if rule.immutable or rule.fixed)
-    return _Ruleset(tests, always, fields, changes)
+    always: list[_Test] = []
+    by_field: dict[str, list[_Test]] = {}
+    for rule in rules:
+        if _looks(rule):
+            at_once = (rule.present or rule.required) and "." not in rule.at and "[" not in rule.at
+            first = "" if at_once else rule.at.partition(".")[0].removesuffix("[*]")
+            (by_field.setdefault(first, []) if first else always).append(_test(rule))
+    fields = {field: tuple(tests) for field, tests in by_field.items()}
+    return _Ruleset(rules, tuple(always), fields, tuple(rule for rule in rules if rule.immutable or rule.fixed))
 
 
-def _test_of(rule: Rule) -> _Test | None:
-    """The test of a rule; None where it says only what may not change."""
-    judges = judges_of(rule)
-    if rule.use:
-        judges.append(_use(rule))
-    unique = rule.unique is not False
-    if not (judges or unique or rule.present or rule.required):
-        return None
-    walk, missing, named = walk_of(rule.at), _missing_test(rule), bool(rule.field)
-
-    def tell(document: Document, where: str, found: Errors) -> None:
-        for place, value in walk(document, where):
-            field = named_field(rule, place, where) if named else place
-            if missing is not None and missing(value):
-                found.append(missing_error(rule, field))
-            elif value is not None:
-                for judge in judges:
-                    found += judge(value, field, document)
-        if unique:
-            found += repeated_errors(rule, document, where)
-
-    alone = missing is not None and "." not in rule.at and "[" not in rule.at
-    first = "" if alone else rule.at.partition(".")[0].removesuffix("[*]")
-    return _Test(first, _passing(rule, judges), tell)
+def _looks(rule: Rule) -> bool:
+    """Whether a rule says more than what may not change."""
+    return bool(_judges(rule) or _checks(rule) or rule.unique or rule.present or rule.required)
 
 
-def _passing(rule: Rule, judges: list[Judge]) -> Callable[[Document], bool]:
-    """What looks whether a document is good, by the tests of a rule."""
+def _test(rule: Rule) -> _Test:
+    """Whether a document is good by a rule."""
     if rule.use and not (rule.when or rule.unless):
-        return _of_structs(rule)
-    plain = rule.at and "." not in rule.at and "[" not in rule.at
-    if plain and not (rule.when or rule.unless or rule.unique):
-        return _of_field(rule, judges)
-    return _of_places(rule, judges)
+        return _test_of_structs(rule)
+    applies, values, is_missing = _condition(rule), values_of(rule.at), _missing_test(rule)
+    judges, checks, unique = [judge for _, judge in _judges(rule)], _checks(rule), rule.unique is not False
 
-
-def _of_structs(rule: Rule) -> Callable[[Document], bool]:
-    values, use = values_of(rule.at), rule.use
-
-    def passes(document: Document) -> bool:
-        rules = _compiled(use)
-        for value in values(document):  # noqa: SIM110 - a generator for each struct would take as long as the tests
-            if isinstance(value, dict) and not _passes_all(rules, value):
-                return False
-        return True
-
-    return passes
-
-
-def _of_field(rule: Rule, judges: list[Judge]) -> Callable[[Document], bool]:
-    name, is_missing = rule.at, _missing_test(rule)
-
-    def passes(document: Document) -> bool:
-        value = document.get(name)
-        if is_missing is not None and is_missing(value):
-            return False
-        if value is not None:
-            for judge in judges:
-                if judge(value, "", document):
-                    return False
-        return True
-
-    return passes
-
-
-def _of_places(rule: Rule, judges: list[Judge]) -> Callable[[Document], bool]:
-    applies, values, is_missing = _condition_of(rule), values_of(rule.at), _missing_test(rule)
-    unique = rule.unique is not False
-
-    def passes(document: Document) -> bool:
+    def test(document: Document) -> bool:
         if applies is not None and not applies(document):
             return True
         for value in values(document):
@@ -237,34 +210,68 @@ def _of_places(rule: Rule, judges: list[Judge]) -> Callable[[Document], bool]:
                 return False
             if value is not None:
                 for judge in judges:
-                    if judge(value, "", document):
+                    if judge(value, document):
                         return False
-        return not unique or not repeated_errors(rule, document, "")
+                for errors in checks:
+                    if errors(value, "", document):
+                        return False
+        return not unique or not any(_repeated(rule, document, values(document)))
 
-    return passes
+    return test
 
 
-def _missing_test(rule: Rule) -> Callable[[Any], bool] | None:
-    if rule.required:
-        return lambda value: not value and value is not False
-    return (lambda value: value is None) if rule.present else None
+def _test_of_structs(rule: Rule) -> _Test:
+    values, use = values_of(rule.at), rule.use
+
+    def test(document: Document) -> bool:
+        rules = _compiled(use)
+        for value in values(document):  # noqa: SIM110 - a generator for each struct would take as long as the tests
+            if isinstance(value, dict) and not _passes(rules, value):
+                return False
+        return True
+
+    return test
+
+
+def _errors(rule: Rule, document: Document, where: str) -> Iterator[DocumentError]:
+    applies, is_missing = _condition(rule), _missing_test(rule)
+    if not _looks(rule) or (applies is not None and not applies(document)):
+        return
+    found = list(places(document, rule.at, where))
+    judges, checks = _judges(rule), _checks(rule)
+    for place, value in found:
+        field = _named(rule, place, where)
+        if is_missing is not None and is_missing(value):
+            yield error(rule.reason or REQUIRED, field, "", rule.text)
+        elif value is not None:
+            for reason, judge in judges:
+                if text := judge(value, document):
+                    yield error(rule.reason or reason, field, value, rule.text or text)
+            for errors in checks:
+                yield from errors(value, field, document)
+    if rule.unique is not False:
+        for (place, value), is_repeated in zip(
+            found, _repeated(rule, document, [value for _, value in found]), strict=True
+        ):
+            if is_repeated:
+                yield error(rule.reason or DUPLICATE, _named(rule, place, where), value, rule.text)
 
 
 def _change_errors(rule: Rule, new: Document, old: Document) -> Iterator[DocumentError]:
-    if (applies := _condition_of(rule)) is not None and not applies(old):
+    if (applies := _condition(rule)) is not None and not applies(old):
         return
     before = dict(places(old, rule.at))
     for where, value in places(new, rule.at):
         if where not in before or (rule.fixed and before[where] in NOTHING):
             continue
         if same(_kept(rule, value), _kept(rule, before[where])) or (
-            rule.or_equal and value in (None, value_of(rule.or_equal)(new))
+            rule.or_equal and value in (None, value_at(new, rule.or_equal))
         ):
             continue
         if rule.reason or rule.text:
-            yield error_of(rule, named_field(rule, where, ""), value, rule.text)
+            yield error(rule.reason or INVALID, _named(rule, where, ""), value, rule.text)
         else:
-            yield from immutable_errors(value, before[where], named_field(rule, where, ""))
+            yield from immutable_errors(value, before[where], _named(rule, where, ""))
 
 
 def _kept(rule: Rule, value: Any) -> Any:
@@ -274,8 +281,159 @@ def _kept(rule: Rule, value: Any) -> Any:
     return {key: inner for key, inner in value.items() if key not in rule.free}
 
 
-def _use(rule: Rule) -> Judge:
-    def judge(value: Any, where: str, _: Document) -> Iterable[DocumentError]:
-        return check(rule.use, value, where) if isinstance(value, dict) else ()
+def _named(rule: Rule, place: str, where: str) -> str:
+    """Where an error is said to be: at the place, or where the real server says it is."""
+    if not rule.field:
+        return place
+    made = rule.field[1:] if rule.field.startswith("/") else f"{where}.{rule.field}" if where else rule.field
+    for step in place[len(where) :].split("[")[1:]:
+        made = made.replace("[*]", f"[{step.partition(']')[0]}]", 1)
+    return made
+
+
+# -------------------------------------------------------------- what rules say
+
+
+def _condition(rule: Rule) -> Callable[[Document], bool] | None:
+    """Whether a rule applies: all of `when` holds, and not all of `unless`. None for one that always does."""
+    wanted, unwanted = tuple(rule.when.items()), tuple(rule.unless.items())
+    if not (wanted or unwanted):
+        return None
+
+    def applies(document: Document) -> bool:
+        for path, value in wanted:
+            if not _fits(value_at(document, path), value):
+                return False
+        for path, value in unwanted:
+            if not _fits(value_at(document, path), value):
+                return True
+        return not unwanted
+
+    return applies
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    """Whether a value is the wanted one, or one of them. True stands for anything that is set, False for nothing."""
+    if isinstance(wanted, bool):
+        return (value not in NOTHING and value is not False) == wanted
+    return value in wanted if isinstance(wanted, list) else bool(value == wanted)
+
+
+def _missing_test(rule: Rule) -> Callable[[Any], bool] | None:
+    if rule.required:
+        return lambda value: not value and value is not False
+    return (lambda value: value is None) if rule.present else None
+
+
+def _repeated(rule: Rule, document: Document, values: Iterable[Any]) -> list[bool]:
+    """Which values at the places of a rule are there before, or which items with the same values of some fields."""
+    seen = list(values_of(rule.besides)(document)) if rule.besides else []
+    found: list[bool] = []
+    for value in values:
+        key = value if isinstance(rule.unique, bool) else [value.get(field) for field in rule.unique]
+        counts = key not in NOTHING and (isinstance(rule.unique, bool) or bool(key[-1]))
+        found.append(counts and key in seen)
+        if counts:
+            seen.append(key)
+    return found
+
+
+def _format(rule: Rule) -> Judge:
+    problems = FORMATS[rule.format]
+
+    def judge(value: Any, _: Document) -> str:
+        return ", ".join(found) if (value != "" or not rule.optional) and (found := problems(value)) else ""
 
     return judge
+
+
+def _labels(labels: Mapping[str, str], _: Document) -> str:
+    return ", ".join(text for key, value in labels.items() for text in names.qualified(key) + names.label_value(value))
+
+
+def _range(rule: Rule) -> Judge:
+    def judge(value: Any, document: Document) -> str:
+        if not isinstance(value, int):
+            return ""  # a percentage
+        most = (value_at(document, rule.max) or 0) if isinstance(rule.max, str) else rule.max
+        if (rule.min is None or value >= rule.min) and (most is None or value <= most):
+            return ""
+        bounds = (f"at least {rule.min}" if rule.min is not None else "", f"at most {most}" if most is not None else "")
+        return f"must be {' and '.join(filter(None, bounds))}"
+
+    return judge
+
+
+def _size(limit: int) -> Judge:
+    return lambda value, _: f"must be at most {limit}, not {len(value)}" if len(value) > limit else ""
+
+
+def _choices(choices: Sequence[str]) -> Judge:
+    return lambda value, _: "" if value in choices else f"supported values: {', '.join(choices)}"
+
+
+def _within(rule: Rule) -> Judge:
+    known = [values_of(path) for path in rule.within.split()]
+    return lambda value, document: "" if any(value in values(document) for values in known) else "is not there"
+
+
+def _refuse(value: Any, _: Document) -> str:
+    return "" if value in NOTHING else "may not be set"
+
+
+_TESTS: dict[str, tuple[str, Callable[[Rule], Judge]]] = {
+    "forbidden": (FORBIDDEN, lambda _: _refuse),
+    "invalid": (INVALID, lambda _: _refuse),
+    "choices": (NOT_SUPPORTED, lambda rule: _choices(rule.choices)),
+    "refused": (INVALID, lambda rule: lambda value, _: "may not have this value" if value in rule.refused else ""),
+    "format": (INVALID, _format),
+    "labels": (INVALID, lambda _: _labels),
+    "min": (INVALID, _range),
+    "max": (INVALID, _range),
+    "longest": (TOO_LONG, lambda rule: _size(rule.longest or 0)),
+    "most": (TOO_MANY, lambda rule: _size(rule.most or 0)),
+    "within": (NOT_FOUND, _within),
+}
+"""By the key of a rule, the reason of the error and what makes the test."""
+
+
+@cache
+def _judges_of(encoded: bytes) -> tuple[tuple[str, Judge], ...]:
+    rule = msgspec.json.decode(encoded, type=Rule)
+    given = [key for key in _TESTS if getattr(rule, key) != getattr(_NO_RULE, key)]
+    if {"min", "max"} <= set(given):
+        given.remove("max")  # one test has both bounds
+    return tuple((_TESTS[key][0], _TESTS[key][1](rule)) for key in given)
+
+
+def _judges(rule: Rule) -> tuple[tuple[str, Judge], ...]:
+    return _judges_of(msgspec.json.encode(rule))
+
+
+def _checks(rule: Rule) -> list[Check]:
+    """The tests of a rule that say themselves where their errors are."""
+    found: list[Check] = []
+    if rule.use:
+        found.append(lambda value, where, _: check(rule.use, value, where) if isinstance(value, dict) else [])
+    if rule.check:
+        found.append(_CHECKS[rule.check])
+    if rule.keys:
+        found.append(lambda values, where, _: _key_errors(rule, values, where))
+    if rule.one_of or rule.at_most_one:
+        found.append(lambda value, where, _: _alternative_errors(rule, value, where))
+    return found
+
+
+def _key_errors(rule: Rule, values: Document, where: str) -> Errors:
+    problems = FORMATS[rule.keys]
+    return [invalid(where if rule.field else f"{where}[{key}]", key, text) for key in values for text in problems(key)]
+
+
+def _alternative_errors(rule: Rule, value: Document, where: str) -> Errors:
+    """Of some fields, those after the first are refused; `one_of` also refuses that there is none."""
+    given = [name for name in rule.one_of or rule.at_most_one if value.get(name) not in NOTHING]
+    if not given and rule.one_of:
+        return [error(rule.reason or REQUIRED, where, "", rule.text)]
+    if rule.reason:
+        return [error(rule.reason, where, "", rule.text) for _ in given[1:2]]
+    return [forbidden(f"{where}.{name}" if where else name, rule.text) for name in given[1:]]

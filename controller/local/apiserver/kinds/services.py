@@ -12,7 +12,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
-from trainwright.controller.local.apiserver.kinds.ruletests import register
+from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.types.errors import DocumentError, invalid, required
 
 HEADLESS = "None"

@@ -11,8 +11,7 @@ import pytest
 from trainwright.controller.local.apiserver.kinds.built_in import built_in_kinds
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS
 from trainwright.controller.local.apiserver.kinds.jobs import count_indexes
-from trainwright.controller.local.apiserver.kinds.rules import FOLDER, check, errors_of, tables
-from trainwright.controller.local.apiserver.kinds.ruletests import Rule
+from trainwright.controller.local.apiserver.kinds.rules import FOLDER, Rule, check, errors_of, tables
 
 Document = dict[str, Any]
 SCHEMA = json.loads((FOLDER / "rules.schema.json").read_text())
