@@ -14,92 +14,35 @@ from trainwright.controller.local.apiserver.request.info import ServerRequest, S
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 _ALONE = ("namespaces", "nodes", "customresourcedefinitions", "tokenreviews", "mutatingwebhookconfigurations")
-METHODS = (
-    "GET",
-    "GET",
-    "GET",
-    "POST",
-    "POST",
-    "PUT",
-    "PATCH",
-    "PATCH",
-    "DELETE",
-    "HEAD",
-    "OPTIONS",
-    "TRACE",
-    "FOO",
-    "",
-)
-GROUPS = (
-    "api/v1",
-    "apis/batch/v1",
-    "apis/coordination.k8s.io/v1",
-    "apis/apply.example.com/v1",
-    "apis/x/v1",
-    "api",
-    "apis",
-    "api/v2",
-    "",
-)
-KINDS = (
-    "pods",
-    "configmaps",
-    "jobs",
-    "leases",
-    "gadgets",
-    "namespaces",
-    "nodes",
-    "secrets",
-    "events",
-    "tokenreviews",
-    "nothing",
-    "%00",
-    "..",
-)
-SERVED = (
-    ("api/v1", "pods"),
-    ("api/v1", "pods"),
-    ("api/v1", "configmaps"),
-    ("api/v1", "secrets"),
-    ("api/v1", "serviceaccounts"),
-    ("api/v1", "events"),
-    ("api/v1", "namespaces"),
-    ("api/v1", "nodes"),
+METHODS = [
+    *("GET", "GET", "GET", "POST", "POST", "PUT", "PATCH", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "FOO", ""),
+]
+GROUPS = [
+    *("api/v1", "apis/batch/v1", "apis/coordination.k8s.io/v1", "apis/apply.example.com/v1", "apis/x/v1"),
+    *("api", "apis", "api/v2", ""),
+]
+KINDS = [
+    *("pods", "configmaps", "jobs", "leases", "gadgets", "namespaces", "nodes", "secrets", "events", "tokenreviews"),
+    *("nothing", "%00", ".."),
+]
+SERVED = [
+    *(("api/v1", kind) for kind in ("pods", "pods", "configmaps", "secrets", "serviceaccounts", "events")),
+    *(("api/v1", kind) for kind in ("namespaces", "nodes")),
     ("apis/batch/v1", "jobs"),
     ("apis/coordination.k8s.io/v1", "leases"),
     ("apis/apply.example.com/v1", "gadgets"),
     ("apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
     ("apis/authentication.k8s.io/v1", "tokenreviews"),
     ("apis/admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"),
-)
-SUBRESOURCES = (
-    "",
-    "",
-    "",
-    "status",
-    "binding",
-    "log",
-    "exec",
-    "token",
-    "eviction",
-    "finalize",
-    "scale",
-    "nothing",
-    "log/x",
-)
-TYPES = (
-    "application/json",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-    "application/cbor",
-    "text/plain",
-    "",
-    "application/json; charset=latin-1",
-)
+]
+SUBRESOURCES = [
+    *("", "", "", "status", "binding", "log", "exec", "token", "eviction", "finalize", "scale", "nothing", "log/x"),
+]
+TYPES = [
+    *(f"application/{kind}" for kind in ("json", "yaml", "vnd.kubernetes.protobuf", "cbor", "apply-patch+yaml")),
+    *(f"application/{kind}+json" for kind in ("json-patch", "merge-patch", "strategic-merge-patch")),
+    *("text/plain", "", "application/json; charset=latin-1"),
+]
 ACCEPTS = (
     "application/json",
     "*/*",
@@ -149,35 +92,14 @@ def value(depth: int = 0) -> Any:  # noqa: PLR0911 - one for each kind
             return [value(depth + 1) for _ in range(random.randrange(3))]
         case "dict":
             return {random.choice(FIELDS): value(depth + 1) for _ in range(random.randrange(5))}
-    return random.choice(
-        (
-            "",
-            "a",
-            "A_b",
-            "x" * 300,
-            "\u0000",
-            "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
-            "2026-01-01T00:00:00Z",
-        )
-    )
+    return random.choice(("", "a", "A_b", "x" * 300, "\u0000", "\U0001f600", "2026-01-01T00:00:00Z"))
 
 
 FIELDS = (
     *("apiVersion", "kind", "metadata", "name", "namespace", "labels", "annotations", "finalizers", "ownerReferences"),
     *("managedFields", "resourceVersion", "uid", "generateName", "spec", "status", "data", "containers", "template"),
-    *(
-        "selector",
-        "type",
-        "image",
-        "ports",
-        "env",
-        "$patch",
-        "$setElementOrder/containers",
-        "op",
-        "path",
-        "value",
-        "target",
-    ),
+    *("selector", "type", "image", "ports", "env", "$patch", "$setElementOrder/containers"),
+    *("op", "path", "value", "target"),
     *("preconditions", "items", "conditions", "suspend", "completions", "\u00e9", "", "a.b/c"),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.local.test_local_tables import CLUSTER_OBJECTS, OBJECTS
+from tests.integration.local.test_local_tables import OBJECTS
 from trainwright.controller.local.apiserver.request.protobuf import MEDIA_TYPE, decode
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
@@ -100,10 +100,10 @@ async def compare(transport: HTTPTransport, path: str) -> int:
 
 async def test_objects(transport: HTTPTransport, namespace: str) -> None:
     paths = {}
-    for name, documents in (OBJECTS | CLUSTER_OBJECTS).items():
+    for name, documents in (OBJECTS["namespaced"] | OBJECTS["cluster"]).items():
         group, version, _, plural = name.split("/")
         root = "/api/v1" if group == "api" else f"/apis/{group}/{version}"
-        path = f"{root}/namespaces/{namespace}/{plural}" if name in OBJECTS else f"{root}/{plural}"
+        path = f"{root}/namespaces/{namespace}/{plural}" if name in OBJECTS["namespaced"] else f"{root}/{plural}"
         paths[path] = (group, [EVERYTHING] if plural == "pods" else documents)
     for path, (group, documents) in paths.items():
         for index, document in enumerate(documents):

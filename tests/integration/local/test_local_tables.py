@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our tables beside those of the real API server, for every kind with columns of its own.
+"""Our tables beside those of the real API server, for every kind with columns of its own (`table_objects.yaml`).
 
 Descriptions of columns are left out: ours are empty.
 """
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.unit.local.things import resource
 from trainwright.api.times import wall_clock
@@ -27,165 +29,8 @@ JSON = {"Content-Type": "application/json"}
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 PAST = "2024-02-03T04:05:06Z"
-CONTAINER = {"name": "c", "image": "example/c:1"}
-TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER, CONTAINER | {"name": "d"}]}}
-
-
-def pod(**status: Any) -> Document:
-    init = [{"name": "i", "image": "x"}, {"name": "s", "image": "x", "restartPolicy": "Always"}]
-    gates = [{"conditionType": "example.com/a"}, {"conditionType": "example.com/b"}]
-    spec = {"containers": TEMPLATE["spec"]["containers"], "initContainers": init, "readinessGates": gates}
-    return {"spec": spec, "status": status}
-
-
-def container(name: str, state: Document, **more: Any) -> Document:
-    return {"name": name, "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": state, **more}
-
-
-RUNNING: Document = {"running": {"startedAt": PAST}}
-DONE: Document = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": PAST}}
-FAILED: Document = {"terminated": {"exitCode": 2, "finishedAt": PAST}}
-PODS = [
-    pod(),
-    pod(phase="Running", podIPs=[{"ip": "1.2.3.4"}], containerStatuses=[container("c", RUNNING, ready=True)]),
-    pod(phase="Running", containerStatuses=[container("c", DONE), container("d", RUNNING, ready=True)]),
-    pod(phase="Failed", reason="Evicted"),
-    pod(phase="Succeeded", containerStatuses=[container("c", DONE), container("d", FAILED)]),
-    pod(
-        phase="Pending",
-        containerStatuses=[
-            container("c", {"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=2, lastState=FAILED)
-        ],
-    ),
-    pod(phase="Pending", initContainerStatuses=[container("i", FAILED, restartCount=1, lastState=FAILED)]),
-    pod(
-        phase="Pending", initContainerStatuses=[container("i", DONE), container("s", RUNNING, started=True, ready=True)]
-    ),
-    pod(phase="Pending", conditions=[{"type": "example.com/a", "status": "True"}]),
-]
-FINISHED = {
-    "startTime": PAST,
-    "completionTime": "2024-02-03T05:06:07Z",
-    "succeeded": 2,
-    "conditions": [{"type": kind, "status": "True"} for kind in ("SuccessCriteriaMet", "Complete")],
-}
-OBJECTS: dict[str, list[Document]] = {
-    "api/v1/Pod/pods": PODS,
-    "batch/v1/Job/jobs": [
-        {"spec": {"suspend": True, "template": TEMPLATE}},
-        {"spec": {"suspend": True, "completions": 2, "parallelism": 2, "template": TEMPLATE}, "status": FINISHED},
-    ],
-    "api/v1/ConfigMap/configmaps": [{"data": {"a": "1"}, "binaryData": {"b": "AA=="}}, {}],
-    "api/v1/Secret/secrets": [{"stringData": {"a": "1"}}, {"type": "example.com/x"}],
-    "api/v1/ServiceAccount/serviceaccounts": [{}],
-    "api/v1/LimitRange/limitranges": [{"spec": {"limits": []}}],
-    "api/v1/Service/services": [
-        {"spec": {"clusterIP": "None", "selector": {"b": "2", "a": "1"}}},
-        {
-            "spec": {
-                "type": "NodePort",
-                "ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b", "protocol": "UDP"}],
-            }
-        },
-        {"spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}},
-        {"spec": {"type": "ExternalName", "externalName": "example.com"}},
-        {"spec": {"ports": [{"port": 80}], "externalIPs": ["1.2.3.4", "5.6.7.8"]}},
-    ],
-    "api/v1/PersistentVolumeClaim/persistentvolumeclaims": [
-        {"spec": {"accessModes": ["ReadWriteMany", "ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
-        {
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "resources": {"requests": {"storage": "1Gi"}},
-                "volumeName": "v",
-                "storageClassName": "s",
-            },
-            "status": {"phase": "Bound", "capacity": {"storage": "2048Mi"}, "accessModes": ["ReadWriteOnce"]},
-        },
-    ],
-    "coordination.k8s.io/v1/Lease/leases": [{"spec": {"holderIdentity": "x"}}, {}],
-    "rbac.authorization.k8s.io/v1/Role/roles": [{}],
-    "rbac.authorization.k8s.io/v1/RoleBinding/rolebindings": [
-        {
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
-            "subjects": [
-                {"kind": "User", "name": "u", "apiGroup": "rbac.authorization.k8s.io"},
-                {"kind": "Group", "name": "g", "apiGroup": "rbac.authorization.k8s.io"},
-                {"kind": "ServiceAccount", "name": "s", "namespace": "n"},
-                {"kind": "ServiceAccount", "name": "t", "namespace": "n"},
-            ],
-        }
-    ],
-    "api/v1/Event/events": [
-        {"involvedObject": {"kind": "Pod", "name": "p"}, "reason": "R", "type": "Normal", "message": " m\n"},
-        {
-            "involvedObject": {"kind": "Pod", "fieldPath": "spec.x"},
-            "firstTimestamp": PAST,
-            "lastTimestamp": "2025-01-01T00:00:00Z",
-            "count": 4,
-            "source": {"component": "c", "host": "h"},
-        },
-    ],
-    "events.k8s.io/v1/Event/events": [
-        {
-            "regarding": {"kind": "Job", "name": "j"},
-            "eventTime": "2024-02-03T04:05:06.000000Z",
-            "reportingController": "example.com/c",
-            "reportingInstance": "i",
-            "action": "Act",
-            "reason": "R",
-            "type": "Warning",
-            "note": "n",
-            "series": {"count": 7, "lastObservedTime": "2025-01-01T00:00:00.000000Z"},
-        }
-    ],
-}
-CLUSTER_OBJECTS: dict[str, list[Document]] = {
-    "api/v1/Namespace/namespaces": [{}],
-    "api/v1/Node/nodes": [
-        {},
-        {
-            "metadata": {"labels": {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "a"}},
-            "spec": {"unschedulable": True},
-            "status": {
-                "conditions": [{"type": "Ready", "status": "True"}],
-                "addresses": [{"type": "InternalIP", "address": "1.2.3.4"}],
-                "nodeInfo": {
-                    "kubeletVersion": "v1",
-                    "kernelVersion": "6",
-                    "architecture": "amd64",
-                    "osImage": "o",
-                    "containerRuntimeVersion": "c",
-                    **dict.fromkeys(("bootID", "kubeProxyVersion", "machineID", "operatingSystem", "systemUUID"), ""),
-                },
-            },
-        },
-    ],
-    "api/v1/PersistentVolume/persistentvolumes": [
-        {
-            "spec": {
-                "capacity": {"storage": "1Gi"},
-                "accessModes": ["ReadWriteOncePod"],
-                "hostPath": {"path": "/x"},
-                "claimRef": {"namespace": "n", "name": "c"},
-                "storageClassName": "s",
-            }
-        }
-    ],
-    "storage.k8s.io/v1/StorageClass/storageclasses": [
-        {"provisioner": "p"},
-        {"provisioner": "p", "reclaimPolicy": "Retain", "allowVolumeExpansion": True},
-    ],
-    "scheduling.k8s.io/v1/PriorityClass/priorityclasses": [{"value": 5}],
-    "node.k8s.io/v1/RuntimeClass/runtimeclasses": [{"handler": "h"}],
-    "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration/mutatingwebhookconfigurations": [{}],
-    "admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration/validatingwebhookconfigurations": [{}],
-    "rbac.authorization.k8s.io/v1/ClusterRole/clusterroles": [{}],
-    "rbac.authorization.k8s.io/v1/ClusterRoleBinding/clusterrolebindings": [
-        {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}}
-    ],
-    "apiextensions.k8s.io/v1/CustomResourceDefinition/customresourcedefinitions": [],
-}
+FILE = Path(__file__).with_name("table_objects.yaml")
+OBJECTS: dict[str, dict[str, list[Document]]] = yaml.safe_load(FILE.read_text())
 
 
 @pytest.fixture
@@ -249,18 +94,17 @@ async def compare(transport: HTTPTransport, path: str, api_version: str, kind: s
 
 
 async def test_built_in_kinds(transport: HTTPTransport, namespace: str) -> None:
-    for name, documents in (OBJECTS | CLUSTER_OBJECTS).items():
+    for name, documents in (OBJECTS["namespaced"] | OBJECTS["cluster"]).items():
         group, version, kind, plural = name.split("/")
         api_version, root = (
             (version, "/api/v1") if group == "api" else (f"{group}/{version}", f"/apis/{group}/{version}")
         )
-        inside = f"/namespaces/{namespace}" if name in OBJECTS else ""
+        inside = f"/namespaces/{namespace}" if name in OBJECTS["namespaced"] else ""
         path = f"{root}{inside}/{plural}"
         for document in documents:
             # Events are in the namespace of what they are about.
-            for reference in ("involvedObject", "regarding"):
-                if reference in document:
-                    document[reference]["namespace"] = namespace
+            for reference in document.keys() & {"involvedObject", "regarding"}:
+                document[reference]["namespace"] = namespace
         await create(transport, path, documents, f"{namespace}-{group[:3]}-")
         await compare(transport, path, api_version, kind)
 

@@ -193,7 +193,7 @@ class APIServer:
         self.reads = ResourceReads(store, conversions)
         self.writes = ResourceWrites(store, chain, conversions)
         self.deletes = Deletes(store, chain, conversions)
-        self._endpoints = Endpoints(self.reads, Watches(store, self.reads), self.writes, self.deletes)
+        self._endpoints = Endpoints(self.reads, Watches(store, self.reads, registry), self.writes, self.deletes)
         self.priority = PriorityAndFairness()
         self._special: dict[tuple[str, str, str], Handler] = {}
         self._aggregated_groups: dict[str, GroupHandler] = {}

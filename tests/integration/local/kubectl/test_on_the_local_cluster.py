@@ -180,16 +180,6 @@ async def test_port_forward(kubectl: Kubectl) -> None:
             await asyncio.to_thread(posted, ports["1"], b"")
 
 
-async def test_a_command_runs_in_a_pod_of_its_own(kubectl: Kubectl) -> None:
-    """`kubectl run -i` attaches; the input ends with it."""
-    done = await kubectl(
-        *("run", "tmp", "--image=python", "--restart=Never", "-i", "--quiet", "--command", "--"),
-        *("python", "-c", "import sys; print(len(sys.stdin.read()))"),
-        stdin=b"12345",
-    )
-    assert (done.code, done.out) == (0, "5\n"), done
-
-
 async def test_logs_are_followed_to_the_end_of_the_pod(kubectl: Kubectl) -> None:
     code = "import time\nfor i in range(3):\n    print(i, flush=True)\n    time.sleep(0.2)"
     await kubectl("create", "-f", "-", stdin=manifest("short", code))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes of clients go before those of controllers, which are held up for a moment only."""
+"""Writes of clients go before those of controllers, and requests that arrive at once take turns of the event loop."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,35 +27,30 @@ def now() -> float:
 
 @jumping
 async def test_a_write_waits_until_no_client_writes() -> None:
-    precedence = PriorityAndFairness()
-    with precedence.client_request("POST"), precedence.client_request("PATCH"):
-        with precedence.client_request("DELETE"):
-            waits = asyncio.create_task(precedence.wait_for_clients("PUT"))
+    priority = PriorityAndFairness()
+    with priority.client_request("POST"), priority.client_request("PATCH"):
+        with priority.client_request("DELETE"):
+            waits = asyncio.create_task(priority.wait_for_clients("PUT"))
             await settle()
         await settle()
         assert not waits.done()
+        await priority.wait_for_clients("GET")
     await settle()
     assert waits.done()
-    assert now() == 0
-
-
-@jumping
-async def test_reads_neither_wait_nor_hold_up() -> None:
-    precedence = PriorityAndFairness()
-    with precedence.client_request("POST"):
-        await precedence.wait_for_clients("GET")
-    with precedence.client_request("GET"):
-        await precedence.wait_for_clients("POST")
+    with pytest.raises(ConnectionError), priority.client_request("POST"):
+        raise ConnectionError
+    with priority.client_request("GET"):
+        await priority.wait_for_clients("POST")
     assert now() == 0
 
 
 @jumping
 async def test_controllers_write_at_a_bounded_rate_while_clients_never_pause() -> None:
-    precedence = PriorityAndFairness()
-    with precedence.client_request("POST"):
-        await asyncio.gather(*(precedence.wait_for_clients("POST") for _ in range(5)))
+    priority = PriorityAndFairness()
+    with priority.client_request("POST"):
+        await asyncio.gather(*(priority.wait_for_clients("POST") for _ in range(5)))
         assert now() == pytest.approx(5 * LONGEST_WAIT)
-        waiting = [asyncio.create_task(precedence.wait_for_clients("POST")) for _ in range(100)]
+        waiting = [asyncio.create_task(priority.wait_for_clients("POST")) for _ in range(100)]
         await settle()
     # A moment without clients lets all of them go on.
     await settle()
@@ -62,13 +58,35 @@ async def test_controllers_write_at_a_bounded_rate_while_clients_never_pause() -
     assert now() == pytest.approx(5 * LONGEST_WAIT)
 
 
-@jumping
-async def test_a_client_that_fails_holds_up_nobody() -> None:
-    precedence = PriorityAndFairness()
-    with pytest.raises(ConnectionError), precedence.client_request("POST"):
-        raise ConnectionError
-    await precedence.wait_for_clients("POST")
-    assert now() == 0
+async def test_a_burst_takes_several_turns() -> None:
+    turns, begun, seen = PriorityAndFairness(slice_seconds=0.0), list[int](), [0]
+
+    async def request(number: int) -> None:
+        await turns.next_turn()
+        begun.append(number)
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(10):
+            tasks.create_task(request(number))
+        while len(begun) < 10:
+            await asyncio.sleep(0)
+            seen.append(len(begun))
+    assert begun == list(range(10))
+    assert all(later - earlier <= 1 for earlier, later in pairwise(seen))
+
+
+async def test_who_gives_up_holds_up_no_other_and_one_after_the_other_waits_for_none() -> None:
+    turns = PriorityAndFairness(slice_seconds=0.0)
+    begins, leaves, waits = (asyncio.ensure_future(turns.next_turn()) for _ in range(3))
+    await begins
+    leaves.cancel()
+    await waits
+    assert leaves.cancelled()
+    await asyncio.sleep(0)
+    passed: list[int] = []
+    asyncio.get_running_loop().call_soon(passed.append, 1)
+    await turns.next_turn()
+    assert not passed
 
 
 @pytest.fixture
@@ -93,9 +111,7 @@ async def test_requests_of_the_process_make_way(api: RunningServer) -> None:
 
 
 async def test_requests_over_https_are_those_of_clients(api: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    transport = HTTPTransport(load_config(api.kubeconfig))
-    seen: list[bool] = []
-    handle = api.server.handle
+    transport, seen, handle = HTTPTransport(load_config(api.kubeconfig)), list[bool](), api.server.handle
 
     async def watched(request: ServerRequest) -> ServerResponse:
         seen.append(api.server.priority.client_waits)

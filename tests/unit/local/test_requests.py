@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests: what their headers, queries and bodies may say, how long they last, and those whose client goes.
+
+Scenario 63 compares YAML bodies and duplicate keys with the real server, scenarios 8.7 the options of deletions.
+"""
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from tests.unit.local.identity.conftest import PODS, Asker, Document
+from tests.unit.local.test_definitions import settled
+from trainwright.controller.local.apiserver.request.bodies import YAMLBodyError, duplicate_keys, parse_yaml
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, go_integer
+from trainwright.controller.local.apiserver.store import ObjectName
+from trainwright.controller.local.cluster import RunningServer, api_server
+from trainwright.controller.local.types.go_json import nanoseconds
+from trainwright.controller.runtime.testing.clock import ManualClock
+
+MAPS, REVIEWS = "/api/v1/namespaces/default/configmaps", "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+BROKEN = b"\xff\xfe"
+POD: Document = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+SECOND = 10**9
+
+
+@pytest.fixture
+async def ask(tmp_path: Path) -> AsyncIterator[Asker]:
+    """Asks a server with a ConfigMap `a`."""
+    async with api_server(tmp_path, memory=True) as api:
+        asker = Asker(api)
+        assert (await asker("POST", MAPS, {"metadata": {"name": "a"}}))[0] == 201
+        yield asker
+
+
+async def handled(
+    api: RunningServer,
+    method: str,
+    path: str,
+    query: dict[str, str] | None = None,
+    *,
+    body: bytes = b"",
+    media: str = "",
+) -> ServerResponse:
+    headers = {"authorization": f"Bearer {api.config.token}", "content-type": media or "application/json"}
+    asked = ServerRequest(method=method, path=path, query=list((query or {}).items()), headers=headers, body=body)
+    return await api.server.handle(asked)
+
+
+# ------------------------------------------------------------------ bytes that are not UTF-8, over HTTPS
+
+
+async def sent(ask: Asker, method: str, path: str, body: bytes = b"", **headers: bytes) -> tuple[int, Any]:
+    """Status and document of a request whose bytes go out as they are; underscores of names are dashes."""
+    parts, config = urlsplit(ask.api.config.server), ask.api.config
+    context = ssl.create_default_context(cadata=(config.ca_data or b"").decode())
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
+    headers = {"Authorization": f"Bearer {config.token}".encode(), "Content_Type": b"application/json"} | headers
+    lines = [f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n".encode()]
+    lines += [name.replace("_", "-").encode() + b": " + value + b"\r\n" for name, value in headers.items()]
+    writer.write(b"".join(lines) + b"\r\n" + body)
+    head, _, content = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    await writer.wait_closed()
+    return int(head.split()[1]), json.loads(content)
+
+
+@pytest.mark.parametrize("token", [BROKEN, b"\xc3\xa9", b"\xe9.\xe9.\xe9", b"e30.\xff.e30"])
+async def test_a_token_that_is_no_text(ask: Asker, token: bytes) -> None:
+    assert (await sent(ask, "GET", MAPS, Authorization=b"Bearer " + token))[0] == 401
+
+
+@pytest.mark.parametrize("token", ["\N{LATIN SMALL LETTER E WITH ACUTE}", "\udcff", "\ud800.\ud800.\ud800", "a\0b"])
+async def test_a_token_past_the_socket(ask: Asker, token: str) -> None:
+    assert (await ask("GET", MAPS, token=token))[0] == 401
+    assert (await ask.review(token)).get("authenticated") is None
+
+
+async def test_impersonation(ask: Asker) -> None:
+    headers = {"Impersonate_User": BROKEN, "Impersonate_Group": BROKEN, "Impersonate_Extra_a": BROKEN}
+    status, answer = await sent(ask, "POST", REVIEWS, b"{}", **headers)
+    assert (status, answer["status"]["userInfo"]["username"]) == (201, "\ufffd\ufffd")
+    assert answer["status"]["userInfo"]["extra"] == {"a": ["\ufffd\ufffd"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "code"),
+    [
+        *((MAPS, {name: BROKEN}, 201) for name in ("User_Agent", "Accept_Encoding", "Origin", "Cookie", "Warning")),
+        (MAPS, {"Accept": BROKEN}, 406),
+        # kube-apiserver reads a body as it is.
+        (MAPS, {"Content_Encoding": b"gzip"}, 201),
+        (f"{MAPS}?fieldManager=%ff", {}, 201),
+        (f"{MAPS}?dryRun=%ff", {}, 422),
+        (f"{MAPS}?fieldValidation=%ff", {}, 422),
+    ],
+)
+async def test_other_bytes_of_writes(ask: Asker, path: str, headers: dict[str, bytes], code: int) -> None:
+    assert (await sent(ask, "POST", path, b'{"metadata":{"name":"b"}}', **headers))[0] == code
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/%ff", 404),
+        ("/%ed%a0%80", 404),
+        ("?labelSelector=%ff", 400),
+        ("?fieldSelector=metadata.name%3D%ff", 200),
+        ("?resourceVersion=%ff", 400),
+        ("?continue=%ff", 400),
+    ],
+)
+async def test_paths_and_queries_of_reads(ask: Asker, path: str, code: int) -> None:
+    assert (await sent(ask, "GET", f"{MAPS}{path}"))[0] == code
+
+
+# ------------------------------------------------------------------ numbers and tokens of lists
+
+
+@pytest.mark.parametrize(
+    ("text", "signed", "number"),
+    [
+        *(("5", True, 5), ("+5", True, 5), ("-5", True, -5), ("005", False, 5), (str(2**64 - 1), False, 2**64 - 1)),
+        *((text, True, None) for text in ("1_0", " 1", "1.0", "\u0661", str(2**63), "9" * 5000)),
+        *((text, False, None) for text in ("+5", "-5", str(2**64))),
+    ],
+)
+def test_numbers(text: str, signed: bool, number: int | None) -> None:
+    if number is not None:
+        assert go_integer(text, signed=signed) == number
+        return
+    with pytest.raises(ValueError, match="is not a whole number of 64 bits"):
+        go_integer(text, signed=signed)
+
+
+async def test_wrong_tokens(ask: Asker) -> None:
+    said = (
+        *(b'{"v":"meta.k8s.io/v1"}', b'{"v":"meta.k8s.io/v1","rv":1}', b'{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}'),
+        *(b'{"v":"meta.k8s.io/v1","rv":"1"}', b"5", b"null", b"x", b"\xff"),
+    )
+    tokens = [base64.urlsafe_b64encode(one).rstrip(b"=").decode() for one in said]
+    for token in (*tokens, "x", "ab!c", "abcd="):
+        status, answer = await ask("GET", f"/api/v1/nodes?continue={token}")
+        assert status == 400
+        assert answer["message"].startswith("invalid continue token: continue key is not valid: ")
+
+
+# ------------------------------------------------------------------ bodies
+
+
+def test_duplicate_keys_of_json() -> None:
+    body = b'{"spec": {"a": [{"b": 1}, {"b": 1}]}, "x": {"y": 1, "y": {"z": 1}, "y": {}}, "spec": {"a": null}}'
+    assert duplicate_keys(body) == ['duplicate field "x.y"', 'duplicate field "spec"']
+    assert duplicate_keys(b'[{"a": [{"b": 1, "b": 2}]}]') == ['duplicate field "[0].a[0].b"']
+    assert duplicate_keys(b'{"a": "\xff"}') == []
+
+
+def test_yaml() -> None:
+    value, duplicates = parse_yaml("a: 1\nb:\n  c: 1\n  c:\n    2\n'a': 3\n")
+    assert value == {"a": 3, "b": {"c": 2}}
+    assert duplicates == ['line 5: key "c" already set in map', 'line 6: key "a" already set in map']
+    value, duplicates = parse_yaml("x: &x {a: 1, b: 1}\nz:\n  a: 2\n  <<: [*x, {b: 3, c: 3}]\n  c: 4\n")
+    assert value["z"] == {"a": 1, "b": 1, "c": 4}
+    assert len(duplicates) == 3
+    assert parse_yaml("a: 1\n---\n]") == ({"a": 1}, [])
+    assert parse_yaml("") == (None, [])
+    value, _ = parse_yaml("a: &a [1, 2]\nb: [" + ", ".join(["*a"] * 2000 + ["1"] * 1000) + "]\n")
+    assert len(value["b"]) == 3000
+
+
+ALIASES = "".join(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {b", "line 2: did not find expected ',' or '}'"),
+        ("a: b: c", "line 1: mapping values are not allowed in this context"),
+        ("a: &a [[*b, {c: *a}]]", "line 1: found undefined alias"),
+        ("a: &a [[{c: *a}]]", "line 1: an anchor contains itself"),
+        ("{a: b}: c", "line 1: a key must be text"),
+        ("[" * 100_000, "line 1: it is nested more than 200 levels deep"),
+        ("a0: &a0 [1]\n" + ALIASES, "document contains excessive aliasing"),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_yaml(text: str, message: str) -> None:
+    with pytest.raises(YAMLBodyError) as caught:
+        parse_yaml(text)
+    assert str(caught.value) == message
+
+
+# ------------------------------------------------------------------ deletions
+
+
+@pytest.mark.parametrize(
+    ("body", "media", "code", "message"),
+    [
+        (b'{"preconditions":[]}', "", 400, "preconditions: expected an object"),
+        (b'{"orphanDependents":"true"}', "", 400, "orphanDependents: expected true or false"),
+        (b'{"gracePeriodSeconds":"5"}', "", 400, "gracePeriodSeconds: expected an integer of 64 bits"),
+        (b'{"dryRun":"All"}', "", 400, "dryRun: expected a list"),
+        (b'{"kind":5}', "", 400, "couldn't get version/kind: kind is not a string"),
+        (b"{}", "text/plain", 415, "the body of the request was in an unknown format"),
+        (b"null", "", 200, ""),
+    ],
+)
+async def test_bodies_of_deletions(ask: Asker, body: bytes, media: str, code: int, message: str) -> None:
+    answer = await handled(ask.api, "DELETE", f"{MAPS}/a", body=body, media=media)
+    assert answer.status == code
+    assert msgspec.json.decode(answer.body).get("message", "").startswith(message)
+
+
+async def test_preconditions_in_the_query(ask: Asker) -> None:
+    for name, named in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        status, answer = await ask("DELETE", f"{MAPS}/a?{name}=x")
+        assert status == 409
+        assert f"the {named} in the precondition (x) does not match the {named} in record" in answer["message"]
+    assert (await ask("DELETE", f"{MAPS}/a?uid="))[0] == 200
+
+
+async def test_another_object_that_got_the_name_stays(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = {**POD, "spec": {**POD["spec"], "nodeName": "n"}}
+    assert (await ask("POST", PODS, pod))[0] == 201
+    store, committed = ask.api.server.store, ask.api.server.store.committed
+
+    async def overtaken(version: int | None = None) -> None:
+        if store.get("pods", ObjectName("default", "p")) is None:
+            assert (await ask("POST", PODS, pod))[0] == 201
+        await committed(version)
+
+    monkeypatch.setattr(store, "committed", overtaken)
+    assert (await ask("DELETE", f"{PODS}/p?gracePeriodSeconds=0"))[0] == 200
+    assert (await ask("GET", f"{PODS}/p"))[0] == 200
+
+
+# ------------------------------------------------------------------ how long they last
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("0", 0), ("-1s", -SECOND), ("1h1.5m", 3690 * SECOND), (".5s", SECOND // 2), ("1.s", SECOND), ("1ns", 1)),
+        *(("1µs", 1000), ("1μs", 1000), ("0.0000000001s", 0), ("00005ms", 5 * 10**6)),
+        *(("9223372036s", 9223372036 * SECOND), (f"-{2**63}ns", -(2**63))),
+        *((text, None) for text in ("", "5x", "5é", '5"x', "1h\0", "1h-1s", "1.5", "1h1", ".s", "-", " 5s")),
+        *((text, None) for text in ("\N{ARABIC-INDIC DIGIT FIVE}s", "9223372037s", f"{2**63}ns", "1" * 5000 + "s")),
+    ],
+)
+def test_durations(text: str, value: int | None) -> None:
+    if value is not None:
+        assert nanoseconds(text) == value
+        return
+    with pytest.raises(ValueError, match="is not a duration such as 1h30m"):
+        nanoseconds(text)
+
+
+@pytest.mark.parametrize("path", [MAPS, "/version", "/nope"])
+@pytest.mark.parametrize("token", ["", None])
+async def test_a_wrong_timeout_is_refused_before_all_else(ask: Asker, path: str, token: str | None) -> None:
+    status, answer = await ask("GET", f"{path}?timeout=5x", token=token)
+    said = "invalid timeout specified in the request URL - '5x' is not a duration such as 1h30m"
+    assert (status, answer["reason"], answer["message"]) == (400, "BadRequest", said)
+
+
+@pytest.mark.parametrize("query", ["timeout=", "timeout=0", "timeout=-1s", "timeout=1h", "timeout=5s&timeout=5x"])
+async def test_other_timeouts_are_taken(ask: Asker, query: str) -> None:
+    assert (await ask("GET", f"{MAPS}?{query}"))[0] == 200
+
+
+async def test_what_lasts_has_no_timeout(ask: Asker) -> None:
+    answer = await handled(ask.api, "GET", MAPS, {"watch": "true", "timeout": "5x", "timeoutSeconds": "1"})
+    assert answer.status == 200
+    assert isinstance(answer.stream, AsyncGenerator)
+    await answer.stream.aclose()
+    status, found = await ask("GET", f"{PODS}/x/log?timeout=5x")
+    assert (status, found["message"]) == (404, 'pods "x" not found')
+
+
+async def test_a_request_that_takes_longer_is_given_up(ask: Asker) -> None:
+    hook = "https://hook.example.com"
+
+    async def never(path: str, body: bytes) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    ask.api.webhooks.answer_here(hook, never)
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    what = {"name": "a.example.com", "clientConfig": {"url": f"{hook}/a"}, "rules": [rule], "sideEffects": "None"}
+    webhook: Document = {**what, "admissionReviewVersions": ["v1"], "timeoutSeconds": 30}
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    assert (await ask("POST", path, {"metadata": {"name": "a"}, "webhooks": [webhook]}))[0] == 201
+    status, answer = await ask("POST", f"{MAPS}?timeout=10ms", {"metadata": {"name": "b"}})
+    assert (status, answer["reason"]) == (504, "Timeout")
+    assert ask.api.server.store.get("configmaps", ObjectName("default", "b")) is None
+
+
+# ------------------------------------------------------------------ clients that go
+
+
+async def pod_after(ask: Asker, turns: int, method: str, path: str, body: Document | None = None) -> Document | None:
+    """The pod `p` after a request whose client went after some turns of the loop; None if the pod is gone."""
+    assert (await ask("POST", PODS, POD))[0] == 201
+    request = asyncio.create_task(ask(method, path, body))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    request.cancel()
+    await asyncio.wait([request])
+    await ask.api.server.store.committed()
+    found = ask.api.server.store.get("pods", ObjectName("default", "p"))
+    if found is None:
+        return None
+    assert (await ask("DELETE", f"{PODS}/p"))[0] == 200
+    return found.document()
+
+
+@pytest.mark.parametrize("evicted", [False, True])
+async def test_a_pod_is_deleted_or_not_touched(tmp_path: Path, evicted: bool) -> None:
+    eviction = ("POST", f"{PODS}/p/eviction", {"metadata": {"name": "p"}})
+    asked = eviction if evicted else ("DELETE", f"{PODS}/p", None)
+    async with api_server(tmp_path / "state") as api:  # with a state file, so that each commit takes turns of the loop
+        pods = [await pod_after(Asker(api), turns, *asked) for turns in range(30)]
+    assert 0 < pods.count(None) < len(pods)
+    for turns, pod in enumerate(pods):
+        assert pod is None or "deletionTimestamp" not in pod["metadata"], f"left marked after {turns} turns"
+        assert pod is None or "conditions" not in pod["status"], f"noted, not deleted, after {turns} turns"
+
+
+# ------------------------------------------------------------------ watches
+
+
+async def test_watchers_see_the_mark_before_the_removal(ask: Asker) -> None:
+    assert (await ask("POST", PODS, POD))[0] == 201
+    store = ask.api.server.store
+    watch = store.watch("pods", store.version)
+    assert (await ask("DELETE", f"{PODS}/p"))[0] == 200
+    seen = await watch.take()
+    assert [change.type for change in seen] == ["MODIFIED", "DELETED"]
+    assert all("deletionTimestamp" in change.object.document()["metadata"] for change in seen)
+    store.unwatch("pods", watch)
+
+
+async def test_a_watch_sees_the_columns_that_its_definition_has_now(ask: Asker) -> None:
+    column = {"name": "Old", "type": "string", "jsonPath": ".metadata.name"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema, "additionalPrinterColumns": [column]}
+    names = {"plural": "widgets", "kind": "Widget"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    body: Document = {"metadata": {"name": "widgets.example.com"}, "spec": spec}
+    assert (await ask("POST", DEFINITIONS, body))[0] == 201
+    await settled()
+    widgets = "/apis/example.com/v1/namespaces/default/widgets"
+    headers = {"authorization": f"Bearer {ask.admin}", "accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    asked = ServerRequest(method="GET", path=widgets, query=[("watch", "true")], headers=headers)
+    stream = (await ask.api.server.handle(asked)).stream
+    assert isinstance(stream, AsyncGenerator)
+    for name in ("Old", "New"):
+        column["name"] = name
+        _, stored = await ask("GET", f"{DEFINITIONS}/widgets.example.com")
+        body["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
+        assert (await ask("PUT", f"{DEFINITIONS}/widgets.example.com", body))[0] == 200
+        await settled()
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name.lower()}}
+        assert (await ask("POST", widgets, widget))[0] == 201
+        table = json.loads(await anext(stream))["object"]
+        assert [one["name"] for one in table["columnDefinitions"]] == ["Name", name]
+    await stream.aclose()
+
+
+# ------------------------------------------------------------------ a server without a state file
+
+
+async def first_frame(api: RunningServer, version: str) -> Any:
+    """What a watch from a version is told first."""
+    query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
+    stream = (await handled(api, "GET", MAPS, query)).stream
+    assert isinstance(stream, AsyncGenerator)
+    frame = json.loads(await anext(stream))
+    await stream.aclose()
+    return frame
+
+
+async def test_a_version_of_an_earlier_run_is_too_old(tmp_path: Path) -> None:
+    clock = ManualClock(datetime(2030, 1, 1, tzinfo=UTC))
+    async with api_server(tmp_path, memory=True, now=clock) as api:
+        ask = Asker(api)
+        for number in range(20):
+            assert (await ask("POST", MAPS, {"metadata": {"name": f"m{number}"}}))[0] == 201
+        version = (await ask("GET", MAPS))[1]["metadata"]["resourceVersion"]
+        assert int(version) < 2**53, "JavaScript, and Go's float64, hold it"
+    clock.now += timedelta(seconds=1)
+    async with api_server(tmp_path, memory=True, now=clock) as api:
+        frame = await first_frame(api, version)
+        assert (frame["type"], frame["object"]["code"], frame["object"]["reason"]) == ("ERROR", 410, "Expired")
+        assert (await Asker(api)("POST", MAPS, {"metadata": {"name": "a"}}))[0] == 201
+        assert (await first_frame(api, "1"))["type"] == "ADDED"
