@@ -3,7 +3,7 @@
 
 The guard reports code that takes time, random numbers, threads or sockets from elsewhere. It sees functions that are
 called through their modules, such as `time.time()`. Functions that were imported by name, and `datetime.now`, are found
-in the source: tests/unit/house/test_seams.py.
+in the source: hack/seams.py.
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The import root: links that are links, one copy of every class, a clear refusal of the rest."""
 
-import importlib.util
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +10,6 @@ import pytest
 from tests.repository import ROOT, git
 
 PACKAGES = ("api", "codegen", "controller", "plugins")
-
-
-@pytest.mark.parametrize("name", PACKAGES)
-def test_package_is_a_link_to_the_top_level_folder(name: str) -> None:
-    link = ROOT / "trainwright" / name
-    assert link.is_symlink()
-    assert link.resolve() == ROOT / name
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -44,19 +35,6 @@ def test_install_refuses_a_clone_without_links(tmp_path: Path) -> None:
     assert "trainwright/api" in done.stderr
     assert "core.symlinks=true" in done.stderr
     assert not (tmp_path / ".venv").exists()
-
-
-def test_install_knows_every_link_of_the_repository() -> None:
-    listed = git("ls-files", "--stage").splitlines()
-    links = {line.split("\t")[1] for line in listed if line.startswith("120000")}
-    assert set(runpy.run_path(str(ROOT / "hack" / "install.py"))["LINKS"]) == links
-
-
-def test_types_are_published() -> None:
-    spec = importlib.util.find_spec("trainwright")
-    assert spec is not None
-    assert spec.origin is not None
-    assert Path(spec.origin).with_name("py.typed").is_file()
 
 
 def test_git_answers_in_a_checkout_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
