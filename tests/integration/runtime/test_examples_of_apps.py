@@ -13,9 +13,11 @@ import pytest
 
 from trainwright.api.objects import wire
 from trainwright.controller.local.testing.cluster import LocalCluster
-from trainwright.controller.runtime import Client, HTTPTransport, load_config
+from trainwright.controller.runtime import NO_SERVERS, Client, HTTPTransport, Manager, load_config
 from trainwright.controller.runtime.testing.operators import running
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync, has_length
+from trainwright.controller.simulation.virtual import VirtualCluster
+from trainwright.controller.simulation.world import CONFIG, PROCESS, Process
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 pytestmark = pytest.mark.local_cluster(rbac=True)
@@ -114,3 +116,72 @@ def test_a_thousand_copies_follow_their_source(local_cluster: LocalCluster, exam
         eventually_sync(texts, equals({"a": 1000}), seconds=120)
         local_cluster.apply(source(10, "b"))
         eventually_sync(texts, equals({"b": 10}), seconds=120)
+
+
+@pytest.mark.parametrize("example", ["website"], indirect=True)
+def test_a_website_is_mended_and_counted(local_cluster: LocalCluster, example: ModuleType) -> None:
+    local_cluster.install_crds(example.app.crds)
+    stored = local_cluster.stored
+
+    def ready() -> Any:
+        return (stored.get("website", "home", "default") or {}).get("status")
+
+    with running(example.app, local_cluster):
+        local_cluster.apply(named("pages.example.com/v1", "Website", "home", spec={"html": "<h1>Hello</h1>"}))
+        eventually_sync(ready, equals({"ready": 0}))
+        stored.patch("configmap", "home", {"data": {"index.html": "defaced"}}, "default")
+        stored.delete("service", "home", "default", wait=False)
+        page = {"index.html": "<h1>Hello</h1>"}
+        eventually_sync(lambda: (stored.get("configmap", "home", "default") or {}).get("data"), equals(page))
+        eventually_sync(lambda: stored.get("service", "home", "default"))
+        status = {"status": {"replicas": 1, "readyReplicas": 1}}
+        stored.patch("deployment", "home", status, "default", subresource="status")
+        eventually_sync(ready, equals({"ready": 1}))
+
+
+VIRTUAL = {
+    "web": (named("v1", "ConfigMap", "a", metadata={"labels": {"web": "yes"}}), "services", 1),
+    "databases": (
+        named("data.example.com/v1", "Database", "a", spec={"owner": "ada"}),
+        "databases.data.example.com",
+        1,
+    ),
+    "boats": (named("sea.example.com/v2", "Boat", "a", spec={"meters": 9, "crew": 3}), "boats.sea.example.com", 1),
+    "fanout": (
+        named("v1", "ConfigMap", "a", metadata={"labels": {"fanout": "yes"}}, data={"copies": "20"}),
+        "configmaps",
+        20,
+    ),
+    "website": (named("pages.example.com/v1", "Website", "a", spec={"html": ""}), "deployments.apps", 1),
+}
+"""What a user makes, and the kind and the number of objects that the operator writes."""
+
+
+@pytest.mark.virtual_cluster(crds=[*EXAMPLES.glob("*/crds")])
+@pytest.mark.parametrize(("example", "case"), [*VIRTUAL.items()], ids=[*VIRTUAL], indirect=["example"])
+def test_a_day_passes_and_a_restart_writes_nothing(
+    virtual_cluster: VirtualCluster,
+    example: ModuleType,
+    case: tuple[dict[str, Any], str, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document, kind, number = case
+    monkeypatch.setenv("DATABASES", str(tmp_path))
+
+    async def boot(process: Process) -> Manager:
+        manager: Manager = example.app.manager(CONFIG, servers=NO_SERVERS, process=PROCESS, transport=process.network)
+        return manager
+
+    operator = virtual_cluster.run(boot)
+    virtual_cluster.stored.create(document)
+    changes = virtual_cluster.changes(kind)
+    virtual_cluster.stored.advance(60)
+    written = {(one.object["metadata"]["name"], one.type) for one in changes}
+    assert len({name for name, _ in written}) >= number
+    settled = len(changes)
+    virtual_cluster.stored.advance(24 * 3600)
+    virtual_cluster.kill(operator)
+    virtual_cluster.run(boot)
+    virtual_cluster.stored.advance(3600)
+    assert len(changes) == settled
