@@ -8,7 +8,6 @@ from the reconcilers that carry them out: read `base`, then `job_plan` and `job`
 
 from collections.abc import Mapping
 
-from trainwright.api.rights import Rule, merged
 from trainwright.controller.local.controllers.base import ControllerBase, ControllerSettings
 from trainwright.controller.local.controllers.claims import ClaimController
 from trainwright.controller.local.controllers.finished import FinishedJobs, FinishedPods
@@ -47,8 +46,3 @@ def declare_controllers(
     """
     for name in only:
         CONTROLLERS[name](manager, settings)
-
-
-def rights(only: tuple[str, ...] = tuple(CONTROLLERS)) -> tuple[Rule, ...]:
-    """The rights that the controllers need."""
-    return merged(rule for name in only for rule in CONTROLLERS[name].RULES)

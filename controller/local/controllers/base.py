@@ -30,7 +30,6 @@ from trainwright.api.objects import (
     status_of,
     uid_of,
 )
-from trainwright.api.rights import Rule
 from trainwright.api.times import LOOK_SECONDS, Now, parse, wall_clock
 from trainwright.controller.local.controllers.objects import POD, merge_patch
 from trainwright.controller.runtime import (
@@ -136,8 +135,6 @@ class ControllerSettings:
 class ControllerBase(ABC):
     """What all controllers have."""
 
-    RULES: ClassVar[tuple[Rule, ...]]
-    """The rights that it needs."""
     REPORTER: ClassVar[str] = ""
     """Reporting controller of its events; empty if it records none."""
     ACTION: ClassVar[str] = ""
@@ -228,7 +225,17 @@ class ControllerBase(ABC):
 class PlanningController(ControllerBase):
     """Reconciles the objects of one kind: plans, has the plan carried out and plans again, until nothing is left."""
 
+    NAME: ClassVar[str]
     KIND: ClassVar[Resource]
+    OWNS: ClassVar[tuple[Resource, ...]] = ()
+    """Kinds of the objects that it makes for one."""
+
+    def declare(self, manager: Manager) -> None:
+        """Watch the kind and what its objects own."""
+        builder = manager.controller(self.NAME).for_(self.KIND)
+        for kind in self.OWNS:
+            builder.owns(kind)
+        builder.reconcile(self.reconcile)
 
     @abstractmethod
     def plan(self, obj: Document) -> Plan | None:

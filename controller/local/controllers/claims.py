@@ -26,7 +26,6 @@ from trainwright.api.objects import (
     status_of,
     uid_of,
 )
-from trainwright.api.rights import READ, WATCH, Rule
 from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite, released
 from trainwright.controller.local.controllers.objects import CLAIM, POD, VOLUME, is_terminal
 from trainwright.controller.runtime import AlreadyExists, Backoff, ConfigurationError, Manager, NotFound, Result
@@ -129,14 +128,6 @@ def claims_of(pod: Document) -> list[str]:
 
 class ClaimController(ControllerBase):
     """Reconciles claims and volumes."""
-
-    RULES = (
-        Rule.on(CLAIM, *READ, "patch"),
-        Rule.on(CLAIM, "patch", subresource="status"),
-        Rule.on(VOLUME, *READ, "create", "delete", "patch"),
-        Rule.on(VOLUME, "patch", subresource="status"),
-        Rule.on(POD, *WATCH),
-    )
 
     def declare(self, manager: Manager) -> None:
         """Declare what it watches. Raises ConfigurationError if the settings have no folder for volumes."""

@@ -18,7 +18,6 @@ from trainwright.api.objects import (
     resource_version_of,
     status_of,
 )
-from trainwright.api.rights import WATCH, Rule
 from trainwright.controller.local.controllers.base import (
     ControllerBase,
     Plan,
@@ -56,12 +55,7 @@ def plan_for_pods(pods: Iterable[Document], most: int) -> Plan:
 class FinishedJobs(PlanningController):
     """Reconciles Jobs."""
 
-    KIND = JOB
-    RULES = (Rule.on(JOB, *WATCH, "delete"),)
-
-    def declare(self, manager: Manager) -> None:
-        """Declare what it watches."""
-        manager.controller("finished-jobs").for_(JOB).reconcile(self.reconcile)
+    NAME, KIND = "finished-jobs", JOB
 
     def plan(self, obj: Document) -> Plan:
         """See `plan_for_job`."""
@@ -70,8 +64,6 @@ class FinishedJobs(PlanningController):
 
 class FinishedPods(ControllerBase):
     """Looks at all pods together, under one key."""
-
-    RULES = (Rule.on(POD, *WATCH, "delete"),)
 
     def declare(self, manager: Manager) -> None:
         """Declare what it watches."""

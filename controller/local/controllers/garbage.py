@@ -33,7 +33,6 @@ from trainwright.api.objects import (
     resource_version_of,
     uid_of,
 )
-from trainwright.api.rights import Rule
 from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite, served_kinds
 from trainwright.controller.local.controllers.objects import DEFINITION
 from trainwright.controller.runtime import (
@@ -280,7 +279,6 @@ class Graph:
 class GarbageCollector(ControllerBase):
     """A runnable that declares its watches on the manager while it runs, since kinds come and go."""
 
-    RULES = (Rule("*", "*", ("delete", "get", "list", "patch", "watch")),)
     REPORTER = "garbage-collector-controller"
 
     def declare(self, manager: Manager) -> None:

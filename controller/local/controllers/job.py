@@ -14,7 +14,6 @@ from trainwright.api.objects import (
     spec_of,
     uid_of,
 )
-from trainwright.api.rights import READ, Rule
 from trainwright.controller.local.controllers.base import ControllerBase, released
 from trainwright.controller.local.controllers.job_plan import SUCCESS_CRITERIA_MET, JobPlan, is_finished, plan
 from trainwright.controller.local.controllers.job_pods import NO_FAILURES, TRACKING, Failures, Pods, is_tracked
@@ -23,7 +22,6 @@ from trainwright.controller.runtime import (
     Backoff,
     Done,
     Event,
-    EventRecorder,
     Manager,
     NotFound,
     NotSynced,
@@ -56,13 +54,6 @@ class _Memory:
 class JobController(ControllerBase):
     """Reconciles Jobs, and releases pods that no Job will count."""
 
-    RULES = (
-        Rule.on(JOB, *READ),
-        Rule.on(JOB, "patch", subresource="status"),
-        Rule.on(JOB, "update", subresource="finalizers"),
-        Rule.on(POD, *READ, "create", "delete", "patch"),
-        *EventRecorder.RULES,
-    )
     REPORTER = "job-controller"
 
     def declare(self, manager: Manager) -> None:

@@ -24,7 +24,6 @@ from trainwright.api.objects import (
     status_of,
     uid_of,
 )
-from trainwright.api.rights import WATCH, Rule
 from trainwright.controller.local.controllers.base import (
     EventReport,
     Plan,
@@ -52,7 +51,7 @@ from trainwright.controller.local.controllers.jobset_objects import (
     service_of,
 )
 from trainwright.controller.local.controllers.objects import CLAIM, JOB, JOBSET, SERVICE, merge_patch
-from trainwright.controller.runtime import AlreadyExists, EventRecorder, Manager
+from trainwright.controller.runtime import AlreadyExists
 
 _OPPOSITES = {STARTUP_IN_PROGRESS: STARTUP_COMPLETED, STARTUP_COMPLETED: STARTUP_IN_PROGRESS}
 """Conditions of which one becomes False when the other becomes True."""
@@ -356,24 +355,10 @@ def _naming(message: str, job: Document) -> str:
 class JobSetController(PlanningController):
     """Reconciles JobSets."""
 
-    KIND = JOBSET
-    RULES = (
-        Rule.on(JOBSET, *WATCH, "delete"),
-        Rule.on(JOBSET, "patch", subresource="status"),
-        Rule.on(JOBSET, "update", subresource="finalizers"),
-        Rule.on(JOB, *WATCH, "create", "delete", "patch"),
-        Rule.on(JOB, "patch", subresource="status"),
-        Rule.on(SERVICE, *WATCH, "create"),
-        Rule.on(CLAIM, *WATCH, "create"),
-        *EventRecorder.RULES,
-    )
+    NAME, KIND, OWNS = "jobset", JOBSET, (JOB, SERVICE, CLAIM)
     REPORTER = "jobset"
     ACTION = "Reconciling"
     JOINS_REFUSALS = True
-
-    def declare(self, manager: Manager) -> None:
-        """Declare what it watches."""
-        manager.controller("jobset").for_(JOBSET).owns(JOB).owns(SERVICE).owns(CLAIM).reconcile(self.reconcile)
 
     def plan(self, obj: Document) -> Plan | None:
         """See `plan`; without the Service and the claims that are there already."""

@@ -26,17 +26,8 @@ from trainwright.controller.runtime import Terminal
 
 PREFIX = "jobset.sigs.k8s.io/"
 JOBSET_NAME = PREFIX + "jobset-name"
-JOBSET_UID = PREFIX + "jobset-uid"
 REPLICATED_JOB = PREFIX + "replicatedjob-name"
 RESTART_ATTEMPT = PREFIX + "restart-attempt"
-REPLICAS = PREFIX + "replicatedjob-replicas"
-GLOBAL_REPLICAS = PREFIX + "global-replicas"
-JOB_INDEX = PREFIX + "job-index"
-JOB_KEY = PREFIX + "job-key"
-JOB_GLOBAL_INDEX = PREFIX + "job-global-index"
-GROUP_NAME = PREFIX + "group-name"
-GROUP_REPLICAS = PREFIX + "group-replicas"
-JOB_GROUP_INDEX = PREFIX + "job-group-index"
 COORDINATOR = PREFIX + "coordinator"
 PRIORITY = PREFIX + "priority"
 MANAGED_BY_US = "jobset.sigs.k8s.io/jobset-controller"
@@ -171,39 +162,34 @@ def _add_volumes(jobset: Document, pod_spec: Document) -> None:
 def _described(jobset: Document, replicated: Document, index: int, given: Document) -> Document:
     """Metadata with the labels that tell where in the JobSet a Job or a pod is, and the same as annotations."""
     group = str(replicated.get("groupName") or "")
+    jobs = replicated_jobs_of(jobset)
+    grouped = [one for one in jobs if str(one.get("groupName") or "") == group]
     job = f"{namespace_of(jobset)}/{job_name(jobset, replicated, index)}"
-    place = {
-        JOBSET_NAME: name_of(jobset),
-        JOBSET_UID: uid_of(jobset),
-        REPLICATED_JOB: str(replicated.get("name")),
-        RESTART_ATTEMPT: str(restarts_of(jobset)),
-        REPLICAS: str(replicas_of(replicated)),
-        GLOBAL_REPLICAS: str(_total(replicated_jobs_of(jobset))),
-        JOB_INDEX: str(index),
-        JOB_KEY: hashlib.sha1(job.encode(), usedforsecurity=False).hexdigest(),
-        JOB_GLOBAL_INDEX: str(_before(replicated_jobs_of(jobset), replicated) + index),
-        GROUP_NAME: group,
-        GROUP_REPLICAS: str(_total(_group(jobset, group))),
-        JOB_GROUP_INDEX: str(_before(_group(jobset, group), replicated) + index),
+    names = {
+        "jobset-name": name_of(jobset),
+        "jobset-uid": uid_of(jobset),
+        "replicatedjob-name": str(replicated.get("name")),
+        "restart-attempt": str(restarts_of(jobset)),
+        "replicatedjob-replicas": str(replicas_of(replicated)),
+        "global-replicas": str(sum(map(replicas_of, jobs))),
+        "job-index": str(index),
+        "job-key": hashlib.sha1(job.encode(), usedforsecurity=False).hexdigest(),
+        "job-global-index": str(_before(jobs, replicated) + index),
+        "group-name": group,
+        "group-replicas": str(sum(map(replicas_of, grouped))),
+        "job-group-index": str(_before(grouped, replicated) + index),
     }
+    place = {f"{PREFIX}{name}": value for name, value in names.items()}
     if spec_of(jobset).get("coordinator"):
         place[COORDINATOR] = coordinator_endpoint(jobset)
     annotations = {**(given.get("annotations") or {}), **place}
     return {"labels": {**(given.get("labels") or {}), **place}, "annotations": annotations}
 
 
-def _group(jobset: Document, group: str) -> list[Document]:
-    return [r for r in replicated_jobs_of(jobset) if str(r.get("groupName") or "") == group]
-
-
-def _total(replicated: list[Document]) -> int:
-    return sum(replicas_of(one) for one in replicated)
-
-
 def _before(replicated: list[Document], one: Document) -> int:
     """The number of Jobs of the replicated jobs before this one."""
-    position = next(n for n, other in enumerate(replicated) if other.get("name") == one.get("name"))
-    return _total(replicated[:position])
+    names = [other.get("name") for other in replicated]
+    return sum(map(replicas_of, replicated[: names.index(one.get("name"))]))
 
 
 @dataclass

@@ -26,7 +26,6 @@ from trainwright.api.objects import (
     status_of,
     uid_of,
 )
-from trainwright.api.rights import WATCH, Rule
 from trainwright.controller.local.controllers.base import (
     ControllerBase,
     Plan,
@@ -79,17 +78,11 @@ def plan_for_namespace(namespace: str, account: Document | None, ca: Document | 
 class AccountController(PlanningController):
     """Reconciles namespaces."""
 
-    KIND = NAMESPACE
-    RULES = (
-        Rule.on(NAMESPACE, *WATCH),
-        Rule.on(ACCOUNT, *WATCH, "create"),
-        Rule.on(CONFIG_MAP, *WATCH, "create"),
-        Rule.on(CONFIG_MAP, "patch", names=[ROOT_CA]),
-    )
+    NAME, KIND = "accounts", NAMESPACE
 
     def declare(self, manager: Manager) -> None:
         """Declare what it watches."""
-        builder = manager.controller("accounts").for_(NAMESPACE)
+        builder = manager.controller(self.NAME).for_(NAMESPACE)
         for kind, name in ((ACCOUNT, DEFAULT_ACCOUNT), (CONFIG_MAP, ROOT_CA)):
             builder.watches(kind, lambda obj: (Key("", namespace_of(obj)),), predicates=[_named(name)])
         builder.reconcile(self.reconcile)
@@ -185,13 +178,6 @@ def conditions(namespace: Document, content: Content, now: datetime) -> list[Doc
 
 class NamespaceController(ControllerBase):
     """Reconciles namespaces that are being deleted."""
-
-    RULES = (
-        Rule.on(NAMESPACE, *WATCH),
-        Rule.on(NAMESPACE, "patch", subresource="status"),
-        Rule.on(NAMESPACE, "update", subresource="finalize"),
-        Rule("*", "*", ("delete", "deletecollection", "list")),
-    )
 
     def declare(self, manager: Manager) -> None:
         """Declare what it watches."""

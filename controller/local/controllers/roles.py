@@ -7,7 +7,6 @@ https://kubernetes.io/docs/reference/access-authn-authz/rbac/#aggregated-cluster
 from collections.abc import Iterable, Sequence
 
 from trainwright.api.objects import Document, Key, name_of, uid_of
-from trainwright.api.rights import WATCH, Rule
 from trainwright.api.selectors import label_selector_of
 from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite
 from trainwright.controller.local.controllers.objects import CLUSTER_ROLE
@@ -54,8 +53,6 @@ def plan_for_roles(roles: Sequence[Document]) -> Plan:
 
 class RoleController(ControllerBase):
     """Reconciles aggregated ClusterRoles, all at once: any role may be one that they collect."""
-
-    RULES = (Rule.on(CLUSTER_ROLE, *WATCH, "patch", "escalate"),)
 
     def declare(self, manager: Manager) -> None:
         """Declare what it watches."""

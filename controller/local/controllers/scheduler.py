@@ -29,7 +29,6 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.quantity import Quantity
-from trainwright.api.rights import WATCH, Rule
 from trainwright.api.selectors import label_selector_of
 from trainwright.api.times import format_time
 from trainwright.controller.local.controllers.base import Check, ControllerBase, EventReport, PlannedWrite
@@ -37,7 +36,6 @@ from trainwright.controller.local.controllers.objects import NODE, POD, is_termi
 from trainwright.controller.runtime import (
     Conflict,
     Done,
-    EventRecorder,
     Manager,
     NotFound,
     Pacer,
@@ -275,13 +273,6 @@ def _refused(pod: Document, message: str, now: datetime) -> PlannedWrite | None:
 class Scheduler(ControllerBase):
     """Schedules pods."""
 
-    RULES = (
-        Rule.on(POD, *WATCH),
-        Rule.on(POD, "create", subresource="binding"),
-        Rule.on(POD, "patch", subresource="status"),
-        Rule.on(NODE, *WATCH),
-        *EventRecorder.RULES,
-    )
     REPORTER = REPORTER
 
     def declare(self, manager: Manager) -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.unit.local.controllers.objects import NOW, at, condition, job, pod
 from trainwright.api.objects import Document, key_of, name_of
 from trainwright.api.times import parse
-from trainwright.controller.local.controllers import CONTROLLERS, rights
 from trainwright.controller.local.controllers.base import each_slowly
 from trainwright.controller.local.controllers.claims import folder_in, plan_for_claim, plan_for_volume, volume_of
 from trainwright.controller.local.controllers.finished import plan_for_job, plan_for_pods
@@ -303,13 +302,6 @@ async def test_what_fails_is_not_tried_for_all() -> None:
     errors = await each_slowly(fail, range(100))
     assert tried == [0, 1, 2]
     assert [str(error) for error in errors] == ["2"]
-
-
-def test_rights_cover_what_the_controllers_need() -> None:
-    granted = {(rule.group, rule.resource) for rule in rights()}
-    assert {("batch", "jobs/status"), ("", "pods/binding"), ("", "namespaces/finalize")} <= granted
-    assert rights(("scheduler",)) != rights()
-    assert set(CONTROLLERS) >= {"job", "jobset", "scheduler", "garbage", "namespace", "accounts", "claims", "roles"}
 
 
 # ---------------------------------------------------------------------- Jobs
