@@ -1,41 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads timelines, and tells what is wrong with one by file and line."""
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-from jsonschema import Draft202012Validator
+from tests.lined import Lined, check, load
 
 FOLDER = Path(__file__).parent
 _NAME = re.compile(r"\$\{?([a-z_]+)\}?")
-
-
-class TimelineError(Exception):
-    """A file that does not fit the schema; the text begins with file and line."""
-
-
-class _Lined(dict[Any, Any]):
-    """A mapping that knows the line on which it begins."""
-
-    line = 0
-
-
-class _Loader(yaml.CSafeLoader):
-    def lined(self, node: yaml.MappingNode) -> Iterator[_Lined]:
-        made = _Lined()
-        made.line = node.start_mark.line + 1
-        yield made
-        made.update(self.construct_mapping(node, deep=True))
-
-
-_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.lined)
 
 
 @dataclass
@@ -61,31 +38,19 @@ class Case:
 
 @cache
 def cases_of(path: Path) -> list[Case]:
-    """The cases of a file. Raises TimelineError."""
-    whole = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    validator = Draft202012Validator(json.loads((FOLDER / "schema.json").read_text(encoding="utf-8")))
+    """The cases of a file. Raises CaseError."""
+    whole = load(path)
     if isinstance(whole, dict) and isinstance(whole.get("cases"), list):
         whole["cases"] = [row for one in whole["cases"] for row in _rows(one)]
-    errors = [f"{path.name}:{_line(whole, one.absolute_path)}: {one.message}" for one in validator.iter_errors(whole)]
-    if errors:
-        raise TimelineError("\n".join(errors))
+    check(path, whole, FOLDER / "schema.json")
     return [_case(path, whole, one) for one in whole["cases"]]
-
-
-def _line(at: Any, path: Iterable[Any]) -> int:
-    """The line of the innermost mapping on the way."""
-    line = at.line if isinstance(at, _Lined) else 1
-    for part in path:
-        at = at[part]
-        line = at.line if isinstance(at, _Lined) else line
-    return line
 
 
 def _rows(case: Any) -> list[Any]:
     """The case once for each row of its table."""
     if not isinstance(case, dict) or not isinstance(case.get("with"), dict):
         return [case]
-    rest = _Lined({key: value for key, value in case.items() if key != "with"})
+    rest = Lined({key: value for key, value in case.items() if key != "with"})
     rest.line = getattr(case, "line", 1)
     rows = [(label, _filled(rest, values)) for label, values in case["with"].items()]
     for label, row in rows:
@@ -104,7 +69,7 @@ def _case(path: Path, whole: Mapping[str, Any], case: Mapping[str, Any]) -> Case
 def _filled(value: Any, values: Mapping[str, Any]) -> Any:
     """A value with those of a row: a text that is a name alone is replaced by the value itself."""
     if isinstance(value, dict):
-        made = _Lined({_filled(key, values): _filled(one, values) for key, one in value.items()})
+        made = Lined({_filled(key, values): _filled(one, values) for key, one in value.items()})
         made.line = getattr(value, "line", 1)
         return made
     if isinstance(value, list):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.timelines.format import FOLDER, Case, TimelineError, cases_of
+from tests.lined import CaseError
+from tests.timelines.format import FOLDER, Case, cases_of
 from tests.timelines.running import Timeline
 from tests.virtual_trainer import VirtualTrainer
 
@@ -20,5 +21,5 @@ def test_timeline(case: Case, trainer: VirtualTrainer) -> None:
 def test_a_mistake_in_a_timeline_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text("cases:\n- name: a job runs\n  steps:\n  - at: 1\n    do: {jump: 3}\n")
-    with pytest.raises(TimelineError, match=r"^wrong.yaml:5: Additional properties .*'jump' was unexpected"):
+    with pytest.raises(CaseError, match=r"^wrong.yaml:5: Additional properties .*'jump' was unexpected"):
         cases_of(file)

@@ -4,7 +4,6 @@
 `World(pods=4)` is a job whose pods all run. Methods change it the way a fault does, `says()` explains it.
 """
 
-from collections.abc import Callable
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -212,23 +211,12 @@ class World:
             if obj["kind"] == "Job":
                 obj["status"] = {"active": 0}
 
-    def failed_create(self, message: str) -> None:
-        """The Job controller cannot create pods."""
-        self.without_pods()
-        job = next(obj for obj in self.objects if obj["kind"] == "Job")
-        self.event(job, "FailedCreate", f"Error creating: {message}", ago=100)
-
     def unschedulable(self, message: str, *indices: int, ago: float = 200) -> None:
         """The scheduler finds no node for these pods, or for all."""
         for pod in self._some(indices):
             pod["spec"].pop("nodeName")
             reason = condition("PodScheduled", "Unschedulable", message, "False", ago)
             pod["status"] = {"phase": "Pending", "conditions": [reason]}
-
-    def unschedulable_message(self, message: str) -> None:
-        """The scheduler says something else of the pods that wait for it."""
-        for pod in self.pods:
-            pod["status"]["conditions"][0]["message"] = message
 
     def waiting(self, reason: str, message: str = "", *indices: int, restarts: int = 0, **state: Any) -> None:
         """The containers of these pods, or of all, wait."""
@@ -288,6 +276,3 @@ def pod_spec(**fields: Any) -> Document:
         "containers": [{"name": "node", "image": "train:v9", "command": ["torchrun"], "resources": resources}],
         **fields,
     }
-
-
-Change = Callable[[World], None]
