@@ -113,7 +113,7 @@ _LARGEST = sys.float_info.max
 _COUNTERS = 5
 """Metrics of a document that have keys of their own: step, epoch, their totals, loss."""
 _LOWEST, _HIGHEST = ".min", ".max"
-"""What the names of extremes end with. Their values are no plain numbers, so that no chart takes them for a curve."""
+"""What the names of extremes end with. Their values are not plain numbers, so charts do not draw them as curves."""
 _NUMBERS = ("numpy", "decimal", "fractions")
 """Modules whose values are in the memory of the CPU: to read one takes no time."""
 _UNKNOWN = (None, math.inf, None, -math.inf, None)
@@ -189,7 +189,7 @@ def read(text: "str | bytes") -> Report:
         data = data[-FILE_BYTES - 1 :].partition(_LINE_END)[2]
         first = ReadError("too large", f"the document has more than {FILE_BYTES} bytes")
     objects = [line for line in data.split(_LINE_END) if line.strip().startswith(b"{") and line.rstrip().endswith(b"}")]
-    # A bound, so that nothing that somebody writes takes long to read.
+    # A bound on the time to read a file, whatever it holds.
     for line in reversed(objects[-_LINES:]):
         with contextlib.suppress(ReadError):
             return _report(line)
@@ -339,7 +339,7 @@ def _text(value: object) -> str:
         return value
     if isinstance(value, int) and abs(value) <= 2**53:
         return str(int(value))
-    number = float(value)  # type: ignore[arg-type]  # raises TypeError for what is no number
+    number = float(value)  # type: ignore[arg-type]  # raises TypeError for other types
     if math.isfinite(number):
         return repr(number)
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
@@ -1294,7 +1294,7 @@ def _damage(path: str, files: Any) -> str:
         return "it does not exist"
     for name, noted in files.items() if isinstance(files, dict) else ():
         if not isinstance(noted, list) or len(noted) != 3:
-            continue  # somebody has edited the file
+            continue  # the file was edited by hand
         size, number, digest = noted
         what, found = f"its file {name}" if name else "it", _facts(os.path.join(path, name) if name else path)
         if found is None:

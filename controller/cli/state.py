@@ -2,7 +2,7 @@
 """The folders of local clusters: what is known of those that run, which may be used, and what is deleted of them.
 
 A cluster's folder is `$XDG_STATE_HOME/trainwright/local/<name>`, or the one of `--dir`. `run.json` in it says who
-serves it; whoever does holds a lock on `lock`, so a file that a killed process left behind misleads nobody.
+serves it. That process holds a lock on `lock`, so a `run.json` that a killed process left behind is ignored.
 
 A cluster's folder has a file that says so. A folder without it is used only if it holds nothing but `images.yaml`, so
 that no command changes or deletes the files of a project.
@@ -25,7 +25,7 @@ DEFAULT = "default"
 HELD = "it is starting or ending, or belongs to a `run`"
 """Why a cluster cannot be used although a process holds its folder."""
 _LOOK_SECONDS = 0.001
-"""A start tries again after so long a time: whoever only looks at the lock lets it go after microseconds."""
+"""A start tries again after this time: a process that only checks the lock releases it after microseconds."""
 _DYING_SECONDS = 2.0
 """How long the lock of a process that is killed may outlive its connections."""
 MARKER = "trainwright-cluster.json"
@@ -93,10 +93,10 @@ def held(folder: Path) -> Iterator[None]:
     # On a network file system a shared lock needs a file that can be read, an exclusive one a file that can be written.
     with (folder / "lock").open("a+", encoding="utf-8") as lock:
         while not _is_locked(lock, "alone"):
-            # Who looks has a shared lock, which refuses the exclusive one but not another shared one.
+            # A process that checks holds a shared lock: it refuses an exclusive one, and allows another shared one.
             if not _is_locked(lock, "shared"):
                 raise InUseError(f"a cluster runs from {folder} already: {HELD}")
-            # Not kept: two that start at once would refuse each other for ever.
+            # Released again: two starts at once would refuse each other forever.
             _is_locked(lock, "not")
             time.sleep(_LOOK_SECONDS)
         yield
@@ -243,7 +243,7 @@ def delete(folder: Path) -> list[str]:
 def _format(folder: Path) -> int:
     """The format that the folder is marked with; 0 if it is not. Raises ForeignFolderError: of a later version.
 
-    Nobody but us has a file of that name, so a damaged one is a marker, too.
+    A damaged marker counts: no other program writes a file of that name.
     """
     file = folder / MARKER
     if file.is_symlink() or not file.is_file():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a page may change: stop, resume, delete a job, and run its spec again as a new job.
 
-Off unless whoever started the dashboard said otherwise; on a local cluster it is on. What the user may do is asked of
+Off by default, and on for a local cluster. What the user may do is asked of
 the API server (SelfSubjectAccessReview), which checks it again when it is done.
 """
 

@@ -23,7 +23,7 @@ a value that is not known is null, a text that is not known is empty.
 - POST `/api/v1/jobs/{namespace}/{name}/actions/{action}?uid=U`: `ActionDone`. Actions are `stop`, `resume`, `delete`
   and `again` (a new job of the same spec). The request has its Origin, and the header
   `X-Trainwright-Action: <PageSession.action_token>`.
-- `/api/v1/jobs/{namespace}/{name}/objects`: `ObjectsView`. Slow: ask when somebody wants to see it.
+- `/api/v1/jobs/{namespace}/{name}/objects`: `ObjectsView`. Slow: ask for it when it is opened.
 - `/api/v1/compare`: `JobComparison`. Parameter `job`, `namespace/name`, once for each job, at most 24.
 - `/api/v1/compare/csv`: the same for spreadsheets, as a file. Parameters `high` and `low`: metrics of which that value
   is the best one, where their names do not say so.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job for the page: as a row of the list, and all about it, which is read while somebody looks at it.
+"""One job for the page: as a row of the list, and all about it, which is read while a page shows it.
 
 That is the picture that `trainwright explain` reads, with the pods, the events and the record of failures added. What
 the user may not read is said in `unread`.
@@ -56,7 +56,7 @@ MOST = 200
 """Entries of a time line."""
 _BEGIN = datetime.min.replace(tzinfo=UTC)
 _CALM = frozenset({CONDITION_COMPLETE, CONDITION_SUSPENDED})
-"""Conditions that are no reason to worry."""
+"""Conditions that are shown as normal, not as warnings."""
 _SHARED = (
     *("namespace", "name", "uid", "state", "reason", "message", "stalled", "stalled_message", "waiting"),
     *("deleting", "percentage", "nodes", "managed_by", "attempt"),

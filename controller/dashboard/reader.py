@@ -328,7 +328,7 @@ async def _ended(reading: "asyncio.Task[_Event]") -> None:
         reading.cancel()
         await asyncio.wait({reading})
     if not reading.cancelled():
-        reading.exception()  # or the loop logs that nobody took it
+        reading.exception()  # else the event loop logs an exception that was never retrieved
 
 
 async def _is_done(reading: "asyncio.Task[_Event]", subscriber: Subscriber, watched: WatchedJobs) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gets an answer: the browser that opened the address with the token, and no page of another site.
+"""Access: only the browser that opened the address with the token gets answers, and no page of another site.
 
 Other programs and web pages of this machine can reach the port. The token keeps programs and other users out. Browsers
 send a cookie to each port of 127.0.0.1, so another local server would be given it: the cookie is for a path that holds

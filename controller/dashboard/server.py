@@ -31,7 +31,7 @@ from trainwright.plugins.contract import RegistryError
 
 log = logging.getLogger(__name__)
 _protocol = log.getChild("protocol")
-_protocol.setLevel(logging.CRITICAL)  # what other programs send to the port that is no HTTP; failures are logged here
+_protocol.setLevel(logging.CRITICAL)  # other programs may send anything to the port; failures are logged here
 
 MOST_STREAMS = 64
 """Open pages; each stream costs a connection and a little memory."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard without HTTP: one watch, and the answer to each question of the page.
 
-Whoever asks about a key has called `check` with it.
+Callers pass a key to `check` before they ask about it.
 """
 
 import asyncio

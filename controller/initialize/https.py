@@ -31,7 +31,7 @@ class OneFile:
             raise InitializeError("WrongAddress", f"{request.address} names no file: write https://host/path/file")
         if parts.scheme.lower() == "http" and not is_loopback(host):
             raise InitializeError(
-                "WrongAddress", f"http://{host} is refused: use https, so that nobody can change the file"
+                "WrongAddress", f"http://{host} is refused: use https, since a file over http may be changed on the way"
             )
         self._digest = _digest_of(parts.fragment)
         if self._digest is None:

@@ -148,7 +148,7 @@ class HuggingFace:
         folder = "" if self._kind == "model" else "/datasets"
         commit, path = quote(revision or self._revision, safe=""), quote(file.path)
         url = f"{self._endpoint}{folder}/{self._repository}/resolve/{commit}/{path}"
-        # Without a hash nobody would see that two ranges are of different contents.
+        # Without a hash, ranges of two different contents would go unnoticed.
         in_ranges = self._at_once > 1 and bool(file.identity) and file.size - offset > PIECE
         end = offset + PIECE if in_ranges else file.size
         async with self._web.get(url, _range(file, offset, end)) as answer:

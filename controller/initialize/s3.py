@@ -109,7 +109,7 @@ class ObjectStorage:
             return files
         files += self._object(prefix)
         if not files and (files := self._listed(prefix, cut=len(prefix))):
-            # `shards/train-` is no folder. Kubeflow Trainer takes it, under the same names.
+            # `shards/train-` is a prefix and not a folder. Kubeflow Trainer accepts it, with the same names.
             self._warn(f"warning: no object is at or below {self._name}: taking those whose keys begin with it")
         return files
 

@@ -18,7 +18,7 @@ BLOCK = 2**20
 HASH_BLOCK = 2**23
 FLUSH_BLOCK = 2**25
 """So many new bytes of a file are sent to the disk while others come. Else a model of many GiB arrives in memory first,
-and its last step, which nobody sees, takes as long as the disk needs for all of it."""
+and its last step, which no progress shows, takes as long as the disk needs for all of it."""
 _HASHES = {"git": "git hash", "md5": "MD5", "sha256": "SHA-256"}
 ADVANCE = 2**20
 """A try that brought so many bytes is not counted as a failure: a large file may take any number of connections."""
@@ -186,7 +186,7 @@ class _Part:
         self._hash = hasher(self._algorithm, self._file.size)
 
     async def discard(self) -> None:
-        """Delete it: what has wrong bytes is no beginning for a later run."""
+        """Delete it: a later run must not continue from wrong bytes."""
         await self.begin_again()
         with self._failures():
             # Not its folder: other files may be about to open parts there.
@@ -206,7 +206,7 @@ class _Part:
             self._flush = asyncio.create_task(flushing, name="initialize-flush")
 
     async def _flushed_so_far(self) -> None:
-        """Wait for the flush that runs. The kernel tells of a write that failed once only: it must not be overheard."""
+        """Wait for the flush that runs. The kernel reports a failed write only once: it must not be missed."""
         if self._flush is not None:
             flush, self._flush = self._flush, None
             with self._failures():
@@ -249,7 +249,7 @@ class _Part:
     async def close(self) -> None:
         """Close the file; its bytes stay."""
         if self._flush is not None:
-            # Whoever closes a file that is not finished has met an error of its own, which is the one that counts.
+            # An unfinished file is closed because of another error; that one is raised.
             await asyncio.gather(self._flush, return_exceptions=True)
         if self._descriptor >= 0:
             os.close(self._descriptor)

@@ -60,7 +60,7 @@ class Web:
             try:
                 yield answer
             finally:
-                # Not read to its end: closing is cheaper than reading what nobody wants.
+                # Not read to its end: closing is cheaper than reading the rest.
                 answer.close() if not answer.content.at_eof() else answer.release()
             return
         raise InitializeError("ServerError", f"{urlsplit(url).hostname} redirects in a circle")

@@ -240,7 +240,7 @@ def _report(at: float, percentage: int | None, attempt: int | None, count: int, 
 
 
 def _opened(path: Path | None) -> tuple[sqlite3.Connection, str]:
-    """Open the file, since curves are no reason not to start a cluster: one that is damaged is put aside.
+    """Open the file. A damaged one is put aside, so that it does not keep the cluster from starting.
 
     One that cannot be opened now, on a full disk or while another process has it, stays as it is. Then the runs are in
     memory, and the text says why.
@@ -249,7 +249,7 @@ def _opened(path: Path | None) -> tuple[sqlite3.Connection, str]:
         return _connected(":memory:"), ""
     try:
         if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # nobody else may read it, not even for a moment
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # not readable by others
         return _connected(str(path)), ""
     except (sqlite3.DatabaseError, OSError) as error:
         if getattr(error, "sqlite_errorcode", 0) & _PRIMARY not in _DAMAGED:

@@ -118,7 +118,7 @@ def down(arguments: argparse.Namespace) -> int:
 
 
 def _delete(options: LocalOptions) -> None:
-    # Imported here: whoever starts or ends a cluster needs none of it.
+    # Imported here: only a deletion needs it.
     from trainwright.controller.cli.local import outputs  # noqa: PLC0415
     from trainwright.controller.local.node.folders import end_survivors  # noqa: PLC0415
 

@@ -82,7 +82,7 @@ def _asked(program: str, folder: Path, question: Sequence[str], deadline: float)
     left = deadline - time.monotonic()
     if left <= 0:
         return None
-    # The monitor is a program that the repository's own configuration names, and here nobody asked for one.
+    # The repository's configuration may name a program as its file system monitor; do not start one.
     command = [program, "-c", "core.fsmonitor=false", "-C", str(folder), *question]
     try:
         done = subprocess.run(

@@ -167,7 +167,7 @@ def run_in_foreground(options: LocalOptions) -> None:
     async def ready(run: state.ClusterRun) -> None:
         print(f"ready: {run.server}", flush=True)
         if run.dashboard and sys.stdout.isatty():
-            # Not into a log, which others may be sent: whoever has the address sees the jobs.
+            # Not into a log, which may be passed on: the address gives access to the jobs.
             print(f"dashboard: {run.dashboard}", flush=True)
 
     asyncio.run(serve(options, ready))

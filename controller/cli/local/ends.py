@@ -131,7 +131,7 @@ async def drop_lines(client: Client, logs: Path, now: datetime) -> list[str]:
     old = [one.job for one in beyond(ended, taken) if taken[uid_of(one.job)]]
     told: list[str] = []
     for job in [one.job for one in ended if one.job not in old and lines_until(one.job) is not None]:
-        if taken[uid_of(job)]:  # there is room again: they stay, and are announced anew if they have to go
+        if taken[uid_of(job)]:  # there is room again: withdraw the announcement
             await _announce(client, job, None)
     due = [job for job in old if (until := lines_until(job)) is not None and until <= now]
     for job in due:

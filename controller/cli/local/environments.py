@@ -38,7 +38,7 @@ class Chosen:
     """An environment or an interpreter; empty: what runs in place of the image of the container."""
     said: str = ""
     is_found: bool = False
-    """Nobody asked for it: it is that of the shell. What `images.yaml` says goes before it."""
+    """It is that of the shell, not one that an option names. `images.yaml` takes precedence over it."""
 
 
 def chosen(arguments: argparse.Namespace, environ: Mapping[str, str], say: Callable[[str], None]) -> Chosen:
@@ -109,7 +109,7 @@ def _interpreter_of(prefix: Path) -> str:
 
 
 def _probed(interpreter: str) -> Interpreter:
-    """What the interpreter says of itself. Raises WrongUseError if it is no Python."""
+    """What the interpreter says of itself. Raises WrongUseError if it is not a Python interpreter."""
     try:
         done = subprocess.run(
             [interpreter, *_ISOLATED, "-c", _PROBE],

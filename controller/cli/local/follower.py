@@ -105,7 +105,7 @@ class Follower:
         self._failed: dict[tuple[str, str], int] = {}
         """The first run that failed, by pod and container."""
         self._suspended: set[str] = set()
-        """The uids of pods that a suspension of the job stopped. That they ended is no failure."""
+        """The uids of pods that a suspension of the job stopped. Their ends are not failures."""
         self._not_told = STARTING | ({"CrashLoopBackOff"} if stop_at_failure else set())
         self._told: set[str] = set()
         self._last = ""
@@ -278,7 +278,7 @@ class Follower:
         return [copy for key, copy in self._copies.items() if key in failed]
 
     async def _until(self, reached: Callable[[], bool], seconds: float) -> None:
-        """Wait until something is seen, but not for ever."""
+        """Wait until a condition holds, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not reached():

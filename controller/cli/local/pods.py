@@ -63,7 +63,7 @@ class PodWatch:
         self.present: set[str] = set()
         """The uids of the pods that are there."""
         self.changed = asyncio.Event()
-        """Set with each change; whoever waits for it clears it before."""
+        """Set with each change. Clear it before you wait."""
 
     async def run(self) -> None:
         """Watch until cancelled; after a broken watch, from a new list on."""

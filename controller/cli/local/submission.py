@@ -95,7 +95,7 @@ async def _run(
         name = name_of(job)
         output.created(job)
         if dashboard and sys.stdout.isatty():
-            # Not into a log, which others may be sent: whoever has the address sees the jobs.
+            # Not into a log, which may be passed on: the address gives access to the jobs.
             print(f"| dashboard: {dashboard}#/jobs/{namespace}/{name}", flush=True)
         if arguments.detach:
             print(f"TrainJob {name} is submitted; follow it with: {_command(options, 'logs', job, ' --follow')}")
@@ -121,7 +121,7 @@ async def _run(
         try:
             ended = await interrupted.may_end(following, said)
         except BrokenPipeError as error:
-            # Nobody reads the lines any more. The job ends as after Ctrl-C, and so does the command.
+            # The reader of our output has gone. End the job and the command as after Ctrl-C.
             ended, unread = None, error
         await _end(client, job, ended, interrupted, arguments)
         if not arguments.rm:
@@ -285,7 +285,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
         configure_logging("INFO" if options.verbose else "WARNING", file=file)
         async with training_cluster(node_settings(options), port=options.port) as cluster:
             inside = cluster.api.transport()
-            # Also where nobody is told its address: it keeps the curves.
+            # Also where its address is not printed: it keeps the curves.
             config = load_config(options.folder / "kubeconfig")
             async with embedded(inside, config, options.folder, command=options.command("up")) as dashboard:
                 yield inside, dashboard if sys.stdout.isatty() else ""

@@ -49,7 +49,7 @@ _MOST_COUNT = 65_535
 """Of attempts and segments."""
 _STEP = "current_step"
 COUNTERS = ("current_step", "total_steps", "current_epoch", "total_epochs")
-"""Metrics that say how far the training is. They are no curves."""
+"""Metrics that say how far the training is. They are not shown as curves."""
 
 
 LABEL, LABEL_VALUE = "trainwright.dev/progress-history", "v1"
@@ -59,7 +59,7 @@ KEY = "history.json"
 
 
 class Damaged(ValueError):  # noqa: N818 - it names what was found
-    """A text that is no ring."""
+    """A text that cannot be decoded as a ring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -460,7 +460,7 @@ def _rounded(number: float) -> float:
 def _name_bytes(name: str) -> int:
     try:
         return len(_ENCODER.encode(name))
-    except UnicodeEncodeError:  # half of a surrogate pair is no text
+    except UnicodeEncodeError:  # half of a surrogate pair cannot be encoded
         return NAME_BYTES + 1
 
 

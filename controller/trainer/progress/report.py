@@ -123,7 +123,7 @@ def infinite_loss(status: TrainerStatus | None) -> Metric | None:
 
 
 def is_finite(value: str) -> bool:
-    """Whether a value is no NaN and not infinite; text that is not a number is neither."""
+    """Whether a value is neither NaN nor infinite. Text that is not a number counts as finite."""
     try:
         return math.isfinite(float(value))
     except ValueError:

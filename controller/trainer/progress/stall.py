@@ -155,7 +155,7 @@ class StallController:
             return Stall(reason=StallReason.RANK_ENDED, message=text), after
         if reports is None or not self._is_alone:
             return None, min(after, left or after)
-        # Whoever has ended is silent, and so is a pod of an earlier attempt.
+        # A pod that has ended is silent, and so is one of an earlier attempt.
         over = {one.pod for one in ended}
         running = {name_of(pod): pod for pod in pods if runs(pod) and name_of(pod) not in over}
         limit = self._monotonic() - after

@@ -38,7 +38,7 @@ export function age(moment, now) {
   return moment === null || moment === undefined ? NONE : `${duration(now - moment)} ago`;
 }
 
-/** Four digits that count. Text that is no number stays as it is. */
+/** Four digits that count. Other text stays as it is. */
 export function number(value) {
   if (value === null || value === undefined || value === "") return NONE;
   const parsed = Number(value);

@@ -174,7 +174,7 @@ export class JobView {
     const { row } = job;
     const state = standing(job);
     showState(this.state, state);
-    // What matters to somebody who listens, and no more.
+    // A screen reader is told of a new state only.
     if (this.#state && this.#state !== state) announce(`${row.name} is ${state} now`);
     this.#state = state;
     put(this.bar, "data-tone", toneOf(state));
