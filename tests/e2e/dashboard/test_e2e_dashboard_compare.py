@@ -150,7 +150,7 @@ def test_jobs_that_report_are_read_again(stub: Stub, window: Window) -> None:
     jobs = list(stub.comparison.jobs)
     jobs[0] = replace(jobs[0], state="Complete")
     stub.comparison = replace(stub.comparison, jobs=jobs)
-    row = replace(many(2).jobs[1], namespace="team-a", name="bert-finetune", version="2")
+    row = replace(many(2).jobs[1], namespace="team-a", name="bert-finetune")
     stub.send("rows", contract.Rows(now=stub.jobs.now, changed=[row], deleted=[]))
     expect(page.locator(".compare-table tbody tr").first).to_contain_text("Complete")
     assert len(stub.compared) > before

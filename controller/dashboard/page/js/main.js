@@ -6,7 +6,7 @@ import { CompareView } from "./compare/view.js";
 import { announce, el, fill, put, say } from "./dom.js";
 import { clock, secondsOf, sentence } from "./format.js";
 import { JobView } from "./job/view.js";
-import { JobsView } from "./jobs/view.js";
+import { JobsView, listAddress } from "./jobs/view.js";
 import { command } from "./session.js";
 
 const main = document.getElementById("main");
@@ -135,6 +135,9 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, select, textarea");
   if (event.key === "?" && !typing && !keysDialog.open) keysDialog.showModal();
+  // Back to the list, unless a field or a dialog has a use for the key.
+  const isFree = !typing && !event.defaultPrevented && !document.querySelector("dialog[open]");
+  if (event.key === "Escape" && shown && isFree) location.hash = listAddress();
 });
 addEventListener("hashchange", route);
 showTheme();

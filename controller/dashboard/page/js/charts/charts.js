@@ -15,22 +15,30 @@ export class Charts {
   #seen = new Set();
   #names = [];
   #all = false;
+  #axes;
+  #log;
   #observer;
   /** What is shown of the horizontal axis; null: all of it. */
   range = null;
 
   /**
    * @param make called with a name, a place and this: a chart
-   * @param words what a screen reader is told when all of the axis is shown again
+   * @param axes `time` and `step`, in the order of their buttons
+   * @param whole what the whole axis is called: `run` or `runs`
+   * @param choose called with what is pressed: `by`, `logarithmic`
    * @param zoomed called with another range
    */
-  constructor(make, words, zoomed = () => {}) {
+  constructor(make, axes, whole, choose, zoomed = () => {}) {
     this.#make = make;
-    this.#words = words;
+    this.#words = `The whole ${whole} ${whole === "run" ? "is" : "are"} shown`;
     this.#zoomed = zoomed;
+    const button = (text, onclick, more = {}) => el("button.button", { type: "button", onclick, ...more }, text);
     this.grid = el("div.charts");
-    this.more = el("button.button", { type: "button", hidden: true, onclick: () => this.#showAll() });
-    this.whole = el("button.button", { type: "button", disabled: true, onclick: () => this.zoom(null) });
+    this.more = button("", () => this.#showAll(), { hidden: true });
+    this.whole = button(`Whole ${whole}`, () => this.zoom(null), { disabled: true });
+    this.#axes = axes.map((by) => button(by === "time" ? "Time" : "Step", () => choose({ by }), { dataset: { by } }));
+    this.#log = button("Log scale", () => choose({ logarithmic: this.#log.getAttribute("aria-pressed") !== "true" }));
+    this.tools = [el("div.choices", { role: "group", "aria-label": "Horizontal axis" }, ...this.#axes), this.#log, this.whole];
     // Charts that are not seen are not drawn.
     this.#observer = new IntersectionObserver((entries) => this.#watch(entries), { rootMargin: "300px" });
     addEventListener("theme", this.#theme);
@@ -40,6 +48,15 @@ export class Charts {
     this.#observer.disconnect();
     removeEventListener("theme", this.#theme);
     for (const chart of this.#charts.values()) chart.close();
+  }
+
+  /** Show what is chosen. `hasSteps`: whether there is another axis than time. */
+  showChoice({ by, logarithmic }, hasSteps) {
+    for (const button of this.#axes) {
+      put(button, "aria-pressed", String(button.dataset.by === by));
+      button.hidden = button.dataset.by === "step" && !hasSteps;
+    }
+    put(this.#log, "aria-pressed", String(logarithmic));
   }
 
   /** Show the charts of these names, in this order. */

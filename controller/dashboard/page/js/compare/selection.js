@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which jobs are compared, and how. Pure, and kept in the address, so that a comparison can be shared and found again.
 
+import { keyOf } from "../jobs/selection.js";
+
 /** More lines in one chart cannot be told apart; the dashboard answers no more either. */
 export const MOST = 24;
 
 /** The choices that say how, not what. */
 export const PLAIN = { by: "step", smooth: 0, logarithmic: false, best: new Map(), column: "", descending: false };
-
-export const keyOf = ({ namespace, name }) => `${namespace}/${name}`;
 
 /** What the address asks for. */
 export function parse(query) {

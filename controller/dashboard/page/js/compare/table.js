@@ -4,8 +4,8 @@
 import { el, fill, put } from "../dom.js";
 import { NONE, duration, number } from "../format.js";
 import { hrefOf } from "../jobs/row.js";
+import { compare, keyOf } from "../jobs/selection.js";
 import { sign, toneOf } from "../states.js";
-import { keyOf } from "./selection.js";
 import { swatch } from "./styles.js";
 
 const COMMIT = 12;
@@ -71,16 +71,6 @@ export function sorted(jobs, column, descending) {
   if (!column) return placed;
   const sense = descending ? -1 : 1;
   return placed.sort((a, b) => compare(column.value(a.job), column.value(b.job), sense) || a.place - b.place);
-}
-
-/** Jobs without a value come last, in both directions; numbers come before words. */
-function compare(a, b, sense) {
-  const [left, right] = [a ?? null, b ?? null];
-  if (left === right) return 0;
-  if (left === null) return 1;
-  if (right === null) return -1;
-  if (typeof left !== typeof right) return typeof left === "number" ? -sense : sense;
-  return left < right ? -sense : sense;
 }
 
 function sortable(text) {

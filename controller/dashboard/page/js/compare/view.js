@@ -6,11 +6,12 @@ import { announce, el, fill, put, say } from "../dom.js";
 import { counted, sentence } from "../format.js";
 import { chosen } from "../jobs/chosen.js";
 import { hrefOf as jobHref } from "../jobs/row.js";
+import { keyOf } from "../jobs/selection.js";
 import { listAddress } from "../jobs/view.js";
 import { Charts } from "../charts/charts.js";
 import { CompareChart } from "./chart.js";
 import { metricsOf } from "./lines.js";
-import { MOST, PLAIN, format, keyOf, parse } from "./selection.js";
+import { MOST, PLAIN, format, parse } from "./selection.js";
 import { swatch } from "./styles.js";
 import { CompareTable } from "./table.js";
 
@@ -32,7 +33,6 @@ export class CompareView {
     this.#shell = shell;
     this.#selection = parse(query);
     this.#build(root);
-    addEventListener("keydown", this.#pressed);
     this.#showChoice();
     this.stream = new Stream(
       `${paths.jobs()}/stream`,
@@ -66,7 +66,6 @@ export class CompareView {
     this.stream.close();
     this.#abort.abort();
     clearTimeout(this.#timer);
-    removeEventListener("keydown", this.#pressed);
     this.charts.close();
   }
 
@@ -100,16 +99,11 @@ export class CompareView {
     this.problem = el("p.note", { role: "alert", hidden: true });
     this.empty = el("div.empty.card", { hidden: true });
     this.loading = el("div.empty.card", {}, "Reading the jobs …");
-    this.axes = ["step", "time"].map((value) =>
-      el("button.button", { type: "button", dataset: { value }, onclick: () => this.#choose({ by: value }, true) }, value === "step" ? "Step" : "Time"),
-    );
-    this.log = el("button.button", { type: "button", onclick: () => this.#choose({ logarithmic: !this.logarithmic }) }, "Log scale");
     this.slider = el("input.slider", { id: "smooth", type: "range", min: "0", max: "0.99", step: "0.01", oninput: () => this.#choose({ smooth: Number(this.slider.value) }) });
     this.amount = el("output.number", { for: "smooth" });
-    this.charts = new Charts((name, _, charts) => new CompareChart(name, this, charts), "The whole runs are shown");
-    const { whole, grid, more } = this.charts;
-    say(whole, "Whole runs");
-    grid.classList.add("compare-charts");
+    const make = (name, _, charts) => new CompareChart(name, this, charts);
+    this.charts = new Charts(make, ["step", "time"], "runs", (part) => this.#choose(part));
+    this.charts.grid.classList.add("compare-charts");
     this.none = el("p.none.muted", { hidden: true }, "None of the jobs has reported numbers.");
     this.table = new CompareTable({ sort: (column) => this.#sort(column), turn: (metric, way) => this.#turn(metric, way) });
     this.csv = el("a.button", { download: "jobs.csv" }, "CSV");
@@ -131,14 +125,12 @@ export class CompareView {
             "div.panel-tools",
             {},
             el("label.smooth", { for: "smooth" }, "Smoothing", this.slider, this.amount),
-            el("div.choices", { role: "group", "aria-label": "Horizontal axis" }, ...this.axes),
-            this.log,
-            whole,
+            ...this.charts.tools,
           ),
         ),
         this.none,
-        grid,
-        more,
+        this.charts.grid,
+        this.charts.more,
       ),
       el(
         "section.panel",
@@ -162,9 +154,9 @@ export class CompareView {
 
   // ------------------------------------------------------------------ what is chosen
 
-  #choose(part, whole = false) {
+  #choose(part) {
     this.#selection = { ...this.#selection, ...part };
-    if (whole) this.charts.zoom(null);
+    if ("by" in part) this.charts.zoom(null);
     history.replaceState(null, "", `#/compare?${format(this.#selection)}`);
     this.#draw();
   }
@@ -286,11 +278,7 @@ export class CompareView {
     if (comparison === null) return;
     this.content.hidden = comparison.jobs.length === 0 && comparison.missing.length === 0;
     this.loading.hidden = true;
-    for (const button of this.axes) {
-      put(button, "aria-pressed", String(button.dataset.value === this.by));
-      button.disabled = button.dataset.value === "step" && !this.#hasSteps;
-    }
-    put(this.log, "aria-pressed", String(this.logarithmic));
+    this.charts.showChoice(this, this.#hasSteps);
     this.slider.value = String(this.smooth);
     say(this.amount, this.smooth ? this.smooth.toFixed(2) : "off");
     const names = metricsOf(comparison.metrics.map(({ name }) => name), this.runs.map(({ points }) => points));
@@ -311,11 +299,6 @@ export class CompareView {
     this.missing.hidden = missing.length === 0;
     say(this.missing, `Not compared: ${missing.join(" ")}`);
   }
-
-  #pressed = (event) => {
-    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
-    if (!event.target.closest?.("select, input")) location.hash = listAddress();
-  };
 }
 
 const NOTHING = { times: [], steps: [], percentages: [], curves: [], marks: [] };

@@ -3,7 +3,7 @@
 
 import { Problem, paths, read } from "../api.js";
 import { Charts } from "../charts/charts.js";
-import { el, put, say } from "../dom.js";
+import { el, say } from "../dom.js";
 import { clock, counted, secondsOf, sentence } from "../format.js";
 import { JobChart } from "./chart.js";
 import { Series, after } from "./series.js";
@@ -34,35 +34,22 @@ export class Curves {
     this.logarithmic = asked.logarithmic;
     /** Null: all of them. */
     this.attempt = asked.attempt;
-    this.charts = new Charts((name, place, charts) => new JobChart(name, this, place, charts), "The whole run is shown", (range) => keep({ range }));
+    const make = (name, place, charts) => new JobChart(name, this, place, charts);
+    this.charts = new Charts(make, ["time", "step"], "run", (part) => this.#choose(part), (range) => keep({ range }));
     this.charts.range = asked.range;
+    this.charts.whole.disabled = asked.range === null;
+    this.charts.showChoice(this, true);
     this.note = el("p.note.muted", { hidden: true });
     this.band = el("p.note.muted", { hidden: true }, "A band is from the lowest to the highest value that the training passed since the point before.");
     this.none = el("p.none.muted");
-    const choice = (name, value, title) => {
-      const button = el("button.button", { type: "button", "aria-pressed": String(this[name] === value), onclick: () => this.#choose(name, value) }, title);
-      button.choice = [name, value];
-      return button;
-    };
-    this.buttons = [choice("by", "time", "Time"), choice("by", "step", "Step")];
-    this.log = el("button.button", { type: "button", "aria-pressed": String(this.logarithmic), onclick: () => this.#choose("logarithmic", !this.logarithmic) }, "Log scale");
-    const { whole, grid, more } = this.charts;
-    say(whole, "Whole run");
-    whole.disabled = asked.range === null;
-    this.tools = el(
-      "div.panel-tools",
-      {},
-      el("div.choices", { role: "group", "aria-label": "Horizontal axis" }, ...this.buttons),
-      this.log,
-      whole,
-    );
+    this.tools = el("div.panel-tools", {}, ...this.charts.tools);
     this.node = el(
       "section.panel",
       { "aria-labelledby": "curves-title" },
       el("div.panel-head", {}, el("h2", { id: "curves-title" }, "Curves"), this.tools),
       this.none,
-      grid,
-      more,
+      this.charts.grid,
+      this.charts.more,
       this.band,
       this.note,
     );
@@ -71,7 +58,6 @@ export class Curves {
   /** The address asks for something else. */
   ask({ by, logarithmic, range, attempt }) {
     Object.assign(this, { by, logarithmic, attempt });
-    this.#showChoices();
     this.charts.zoom(range);
     this.#draw();
   }
@@ -158,21 +144,15 @@ export class Curves {
     const names = this.series.names(this.#loss, this.attempt);
     this.none.hidden = names.length > 0;
     this.tools.hidden = names.length === 0;
-    this.buttons[1].hidden = !this.series.hasSteps;
+    this.charts.showChoice(this, this.series.hasSteps);
     this.band.hidden = !this.series.hasBand;
     this.charts.show(names);
   }
 
-  #choose(name, value) {
-    this[name] = value;
-    this.#showChoices();
-    this.#keep({ by: this.by, logarithmic: this.logarithmic });
-    if (name === "by") this.charts.zoom(null);
+  #choose(part) {
+    Object.assign(this, part);
+    this.#keep(part);
+    if ("by" in part) this.charts.zoom(null);
     this.#draw();
-  }
-
-  #showChoices() {
-    for (const button of this.buttons) put(button, "aria-pressed", String(this[button.choice[0]] === button.choice[1]));
-    put(this.log, "aria-pressed", String(this.logarithmic));
   }
 }

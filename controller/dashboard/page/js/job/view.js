@@ -43,7 +43,6 @@ export class JobView {
       (state, detail) => this.#link(state, detail),
     );
     this.#ticker = setInterval(() => this.#tick(), 1000);
-    addEventListener("keydown", this.#pressed);
   }
 
   /** The address has changed, as by the way back. */
@@ -80,7 +79,6 @@ export class JobView {
     this.logs.close();
     this.objects.close();
     clearInterval(this.#ticker);
-    removeEventListener("keydown", this.#pressed);
   }
 
   #build(root) {
@@ -260,12 +258,6 @@ export class JobView {
     put(this.facts.get("ETA"), "title", etaTitle(row, moment));
     put(this.bar, "title", steps(row) || null);
   }
-
-  #pressed = (event) => {
-    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
-    if (event.target.closest?.("select, input")) return;
-    location.hash = listAddress();
-  };
 }
 
 /** The state of the row, unless it is known already why the job does not train: the row says so only after some time. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The jobs of the list that are chosen to be compared. They stay chosen on the way to another view and back.
 
-import { MOST, hrefOf, keyOf } from "../compare/selection.js";
+import { MOST, hrefOf } from "../compare/selection.js";
 import { el, put, say } from "../dom.js";
 import { counted } from "../format.js";
+import { keyOf } from "./selection.js";
 
 const STORED = "chosen";
 

@@ -86,10 +86,12 @@ const ORDERS = {
   },
 };
 
-/** Rows without a value come last, in both directions. */
-function compare(a, b, sense) {
-  if (a === b) return 0;
-  if (a === null) return 1;
-  if (b === null) return -1;
-  return a < b ? -sense : sense;
+/** For sorting. Without a value comes last, in both directions; numbers come before words. */
+export function compare(a, b, sense) {
+  const [left, right] = [a ?? null, b ?? null];
+  if (left === right) return 0;
+  if (left === null) return 1;
+  if (right === null) return -1;
+  if (typeof left !== typeof right) return typeof left === "number" ? -sense : sense;
+  return left < right ? -sense : sense;
 }
