@@ -18,6 +18,7 @@ Format = Callable[[Any], list[str]]
 """What is wrong with a value; nothing for a good one."""
 
 _LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
+_FIELD_OF_FILE = r"metadata\.(name|namespace|uid)|metadata\.(annotations|labels)\['[-./\w]+'\]"
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
@@ -106,6 +107,14 @@ FORMATS: Mapping[str, Format] = {
     "port_name": _port_name,
     "port_or_name": lambda port: _port_name(port) if isinstance(port, str) else _port_number(port),
     "variable": _matching("[ -<>-~]*", "must consist only of printable ASCII characters other than '='"),
+    "field_of_variable": _matching(
+        _FIELD_OF_FILE + r"|spec\.(nodeName|serviceAccountName)|status\.(host|pod)IPs?",
+        "is no field of a pod that a variable can show",
+    ),
+    "field_of_file": _matching(
+        _FIELD_OF_FILE + r"|metadata\.(annotations|labels)", "is no field of a pod that a file can show"
+    ),
+    "indexes": _matching("|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*", "must be indexes and ranges, such as 0,2-4"),
     "header": _matching("[-A-Za-z0-9]+", "is no name of an HTTP header"),
     "config_key": _matching(
         r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}",

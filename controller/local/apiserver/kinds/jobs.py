@@ -2,7 +2,6 @@
 """Jobs: their selector, their defaults, and what no rule of `rules/jobs.json` says of their template and status."""
 
 import copy
-import re
 
 from trainwright.api import names
 from trainwright.api.conditions import is_true
@@ -22,7 +21,6 @@ _BACKOFF_LIMIT = 6
 _LARGEST = 2**31 - 1
 _ENDS = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 """Conditions that end a Job, and those that come before them. All stay True once they are."""
-_INDEXES = re.compile("[0-9]{1,19}(-[0-9]{1,19})?(,[0-9]{1,19}(-[0-9]{1,19})?)*")
 
 
 class JobStrategy(BuiltInStrategy):
@@ -127,36 +125,6 @@ def _host_name_errors(job: Document, _: str, __: Document) -> Errors:
     if spec.get("completionMode") != "Indexed" or not names.dns_label(host):
         return []
     return [invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {host}")]
-
-
-@register("success rule")
-def _success_rule_errors(rule: Document, field: str, spec: Document) -> Errors:
-    count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
-    if indexes is None:
-        text = "at least one of succeededCount or succeededIndexes must be specified"
-        return [] if count is not None else [required(field, text)]
-    total = count_indexes(indexes, spec.get("completions") or 0)
-    if total is None:
-        text = f"must be increasing indexes and ranges below {spec.get('completions')}, such as '0,2-4'"
-        return [invalid(f"{field}.succeededIndexes", indexes, text)]
-    if count is None or count <= total:
-        return []
-    text = f"must be less than or equal to {total} (the number of indexes in succeededIndexes)"
-    return [invalid(f"{field}.succeededCount", count, text)]
-
-
-def count_indexes(text: str, completions: int) -> int | None:
-    """How many indexes a list such as `0,2-4` names; None if it is no such list."""
-    if text and not _INDEXES.fullmatch(text):
-        return None
-    last, total = -1, 0
-    for interval in text.split(",") if text else ():
-        first, dash, final = interval.partition("-")
-        begin, end = int(first), int(final or first)
-        if not last < begin <= end < completions or (dash and begin == end):
-            return None
-        last, total = end, total + end - begin + 1
-    return total
 
 
 @register("ordered")

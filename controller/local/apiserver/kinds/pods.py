@@ -70,7 +70,7 @@ class PodStrategy(BuiltInStrategy):
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         found = super().validate_update(new, old, subresource)
-        return found + (_ended_errors(new, old) if subresource == "status" else _update_errors(new, old))
+        return found if subresource == "status" else found + _update_errors(new, old)
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:
         # People hardly change pods, so nobody would see warnings of updates.
@@ -164,21 +164,3 @@ def _with_what_may_change(spec: Document, before: Document) -> Document:
     for field in fields:
         set_or_drop(made, field, spec.get(field))
     return made
-
-
-def _ended_errors(pod: Document, old: Document) -> Errors:
-    """A container that ended stays ended in the status, unless the pod may restart it."""
-    spec, found = part(old, "spec"), list[DocumentError]()
-    if spec.get("restartPolicy") == "Always":
-        return found
-    running = {one.get("name") for one in entries(part(pod, "status"), "containerStatuses") if not _end(one)}
-    for index, one in enumerate(entries(part(old, "status"), "containerStatuses")):
-        restarts = spec.get("restartPolicy") == "OnFailure" and _end(one).get("exitCode")
-        if _end(one) and one.get("name") in running and not restarts:
-            text = "may not be transitioned to non-terminated state"
-            found.append(forbidden(f"status.containerStatuses[{index}].state", text))
-    return found
-
-
-def _end(container: Document) -> Document:
-    return part(part(container, "state"), "terminated")

@@ -11,18 +11,11 @@ from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part
 from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
-from trainwright.controller.local.types.errors import invalid, not_supported, required
+from trainwright.controller.local.types.errors import invalid, required
 from trainwright.controller.local.types.model import builtin
 
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 _SOURCES = frozenset(builtin("io.k8s.api.core.v1.Volume").fields) - {"name"}
-_IN_FILES = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
-_IN_VARIABLES = (
-    *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
-    *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
-)
-_ELSEWHERE = ("spec.restartPolicy", "spec.schedulerName", "status.phase")
-"""Fields that can be named and that neither variables nor files can show."""
 _OLD_VOLUMES = {
     "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
     "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
@@ -60,30 +53,6 @@ def pull_policy(image: str) -> str:
 
 
 # -------------------------------------------------------------- checks that rules call
-
-
-@register("field of a variable")
-def _variable_source_errors(reference: Document, field: str, _: Document) -> Errors:
-    return _field_errors(reference, _IN_VARIABLES, field)
-
-
-@register("field of a file")
-def _file_source_errors(reference: Document, field: str, _: Document) -> Errors:
-    return _field_errors(reference, _IN_FILES, field)
-
-
-def _field_errors(reference: Document, supported: tuple[str, ...], field: str) -> Errors:
-    """Errors of a reference to a field of the pod."""
-    path = reference.get("fieldPath") or ""
-    if not path:
-        return [required(f"{field}.fieldPath")]
-    base, bracket, rest = path.partition("['")
-    if bracket and path.endswith("']") and base in ("metadata.annotations", "metadata.labels"):
-        key = rest[:-2].lower() if base == "metadata.annotations" else rest[:-2]
-        return [invalid(field, key, text) for text in names.qualified(key)]
-    if reference.get("apiVersion") != "v1" or path not in (*_IN_FILES, *_IN_VARIABLES, *_ELSEWHERE):
-        return [invalid(f"{field}.fieldPath", path, "is no field of a v1 Pod that can be named")]
-    return [] if path in supported else [not_supported(f"{field}.fieldPath", path, supported)]
 
 
 @register("resources")

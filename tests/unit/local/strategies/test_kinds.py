@@ -84,6 +84,12 @@ def test_service_addresses_are_made_from_the_uid_and_kept() -> None:
     assert updated("Service", service, copy.deepcopy(document))["spec"] == spec
 
 
+def test_an_old_event_can_be_written_through_the_new_group() -> None:
+    old = to_events(created("Event", {"message": "m", "involvedObject": {"name": "p"}}))
+    new = {**copy.deepcopy(old), "note": "n", "deprecatedCount": 2}
+    assert KINDS["events.k8s.io", "Event"].strategy.validate_update(new, old, "") == []
+
+
 def test_events_go_both_ways() -> None:
     event = created("Event", {"message": "m", "involvedObject": {"name": "p"}, "count": 2})
     there = to_events(event)

@@ -10,7 +10,6 @@ import pytest
 
 from trainwright.controller.local.apiserver.kinds.built_in import built_in_kinds
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS
-from trainwright.controller.local.apiserver.kinds.jobs import count_indexes
 from trainwright.controller.local.apiserver.kinds.rules import FOLDER, Rule, check, errors_of, tables
 
 Document = dict[str, Any]
@@ -69,11 +68,3 @@ def test_rules_name_what_there_is() -> None:
 def test_what_a_rule_refuses(rule: Rule, document: Document, errors: list[str]) -> None:
     found = errors_of([rule], document)
     assert [f"{error.reason.removeprefix('FieldValue')} {error.field}" for error in found] == errors
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("", 0), ("0", 1), ("0,2-4", 4), *((bad, None) for bad in ("5", "a", "1-2-3", "2-1", "1-1", "1,1", "-1", ","))],
-)
-def test_indexes(text: str, count: int | None) -> None:
-    assert count_indexes(text, 5) == count
