@@ -16,20 +16,6 @@ POD: Document = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "ma
 EVICTION: Document = {"metadata": {"name": "p"}}
 
 
-async def test_a_namespace_must_exist(ask: Asker) -> None:
-    status, answer = await ask("POST", "/api/v1/namespaces/nope/configmaps", {"metadata": {"name": "x"}})
-    assert (status, answer["message"]) == (404, 'namespaces "nope" not found')
-
-
-async def test_priorities_are_filled_in(ask: Asker) -> None:
-    _, pod = await ask("POST", PODS, POD)
-    assert (pod["spec"]["priority"], pod["spec"]["preemptionPolicy"]) == (0, "PreemptLowerPriority")
-    spec = {**POD["spec"], "priorityClassName": "none"}
-    status, answer = await ask("POST", PODS, {"metadata": {"name": "q"}, "spec": spec})
-    expected = 'pods "q" is forbidden: no PriorityClass with name none was found'
-    assert (status, answer["message"]) == (403, expected)
-
-
 async def test_pods_need_no_account_unless_asked(ask: Asker) -> None:
     _, pod = await ask("POST", PODS, POD)
     assert "volumes" not in pod["spec"]

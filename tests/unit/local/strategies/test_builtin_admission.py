@@ -138,12 +138,6 @@ def test_pull_secrets_come_from_the_account() -> None:
     assert admitted(pod(imagePullSecrets=[{"name": "t"}]), account)["spec"]["imagePullSecrets"] == [{"name": "t"}]
 
 
-def test_an_account_must_be_there() -> None:
-    assert refusal(pod(serviceAccountName="a")).message == (
-        'pods "p" is forbidden: error looking up service account n/a: serviceaccount "a" not found'
-    )
-
-
 def test_nothing_is_created_in_an_ending_namespace() -> None:
     ending = ("", "namespaces", "", {**NAMESPACE, "status": {"phase": "Terminating"}})
     error = refusal(pod(), ending)
@@ -159,11 +153,6 @@ def test_nothing_is_created_in_an_ending_namespace() -> None:
         }
     ]
     mutated(request({}, "UPDATE", "configmaps"), ending)
-
-
-def test_a_namespace_must_be_there() -> None:
-    with pytest.raises(StatusError, match='namespaces "m" not found'):
-        mutated(request({}, plural="configmaps", namespace="m"))
 
 
 def priority_class(name: str, value: int, **fields: Any) -> tuple[str, str, str, Document]:
