@@ -81,7 +81,7 @@ async def _serve(folder: Path, port: int, request_log: Path | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     await asyncio.to_thread((folder / "images.yaml").write_text, yaml.safe_dump(_IMAGES))
-    images = Images.read(folder / "images.yaml")
+    images = Images(folder / "images.yaml")
     settings = NodeSettings(name="laptop", folder=folder, images=images, capacity=_CAPACITY)
     async with training.training_cluster(settings, port=port, memory=True, request_log=request_log):
         await asyncio.to_thread((folder / "ready").touch)

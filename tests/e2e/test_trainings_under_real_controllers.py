@@ -58,7 +58,7 @@ async def test_two_processes_train_one_model(chain: ControlPlane, tmp_path: Path
     config = load_config(chain.kubeconfig)
     job = job_of("xgboost", NODES)
     job["metadata"]["namespace"] = namespace
-    images = Images.read(await asyncio.to_thread(write_images, "xgboost", tmp_path))
+    images = Images(await asyncio.to_thread(write_images, "xgboost", tmp_path))
     capacity = {"cpu": "8", "memory": "8Gi"}
     settings = NodeSettings(name="laptop", folder=tmp_path / "state", images=images, capacity=capacity)
     client = Client(HTTPTransport(config), user_agent="test")

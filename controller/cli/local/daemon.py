@@ -81,7 +81,7 @@ def images_of(options: LocalOptions) -> Images:
         )
         for kind in ("dataset", "model")
     ]
-    return Images.read(options.folder / IMAGES, defaults=initializers)
+    return Images(options.folder / IMAGES, defaults=initializers)
 
 
 class ClusterStartError(UserError):

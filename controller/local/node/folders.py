@@ -259,12 +259,6 @@ def log_folder(root: Path, pod: Document, container: str) -> Path:
     return root / f"{namespace_of(pod)}_{name_of(pod)}_{uid_of(pod)}" / container
 
 
-def make_folders(settings: NodeSettings) -> None:
-    """Make the folders of a node, for its user alone. Blocks."""
-    for folder in (settings.folder, settings.pods, settings.logs):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
 def remove_pod(settings: NodeSettings, uid: str, pod: Document | None = None) -> None:
     """Remove what a pod left: its folder, and its logs unless an owner keeps them. Blocks.
 

@@ -60,31 +60,23 @@ class Environment:
 
 
 class Images:
-    """Patterns and their environments. Those of a file follow its changes."""
+    """Patterns and their environments, of `images.yaml` and as it changes.
 
-    def __init__(self, entries: Sequence[tuple[str, Environment]] = (), *, file: str = "images.yaml") -> None:
-        self._entries = tuple(entries)
-        self._defaults: tuple[tuple[str, Environment], ...] = ()
-        self._path: Path | None = None
-        self._read: tuple[int, int] | None = None
-        self.file = file
+    Args:
+        path: of the file, which need not exist; None: there is none.
+        defaults: entries that come after those of the file, of the program that embeds the node.
+
+    Raises:
+        ConfigurationError: the file has a mistake; the text says where.
+    """
+
+    def __init__(self, path: Path | None = None, *, defaults: Sequence[tuple[str, Environment]] = ()) -> None:
+        self.file = str(path or "images.yaml")
         """Named in messages."""
-
-    @classmethod
-    def read(cls, path: Path, *, defaults: Sequence[tuple[str, Environment]] = ()) -> "Images":
-        """Read the file; without one there are no entries.
-
-        Args:
-            path: of the file.
-            defaults: entries that come after those of the file, of the program that embeds the node.
-
-        Raises:
-            ConfigurationError: the file has a mistake; the text says where.
-        """
-        made = cls(defaults, file=str(path))
-        made._path, made._defaults = path, tuple(defaults)
-        made._follow()
-        return made
+        self._path = path
+        self._defaults = self._entries = tuple(defaults)
+        self._read: tuple[int, int] | None = None
+        self._follow()
 
     def environment_of(self, image: str) -> Environment:
         """The environment for an image. Raises ConfigurationError if the file was changed and has a mistake now."""

@@ -28,7 +28,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import folders, machine
 from trainwright.controller.local.node.container import ContainerRunner
 from trainwright.controller.local.node.document import HOST_IP, ClusterSources, is_deleted, is_finished
-from trainwright.controller.local.node.folders import EndedLogs, log_folder, make_folders, note_end, remove_pod
+from trainwright.controller.local.node.folders import EndedLogs, log_folder, note_end, remove_pod
 from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.logs import read_log, run_to_show
 from trainwright.controller.local.node.machine import Meter
@@ -265,7 +265,8 @@ class LocalNode:
             self._hosting.exits.close()
 
     async def _run(self) -> None:
-        await asyncio.to_thread(make_folders, self.settings)
+        for folder in (self.settings.folder, self.settings.pods, self.settings.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lost = await asyncio.to_thread(folders.end_survivors, self.settings.pods)
         await self._hosting.open()
         # Beside the workers, not among them: events are still written while pods end.

@@ -114,19 +114,23 @@ __path__ = extend_path(__path__, __name__)
 '''
 
 
-def provide(folder: Path) -> str:
-    """Make what is missing of the folder; returns it as an entry of PYTHONPATH. Blocks. Raises OSError."""
+def _writer(cluster: Path) -> str:
+    """An entry of PYTHONPATH for environments that are not ours, made where it is missing. Raises CreateError."""
+    folder = cluster / FOLDER
     package = folder / "trainwright"
-    package.mkdir(mode=0o700, parents=True, exist_ok=True)
     init, module = package / "__init__.py", package / "progress.py"
     writer = Path(trainwright.__file__).with_name("progress.py")
-    if not init.is_file() or init.read_text(encoding="utf-8") != _PACKAGE:
-        init.write_text(_PACKAGE, encoding="utf-8")
-    if not (module.is_symlink() and module.readlink() == writer):
-        module.unlink(missing_ok=True)
-        # Another pod may have made it meanwhile.
-        with suppress(FileExistsError):
-            module.symlink_to(writer)
+    try:
+        package.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not init.is_file() or init.read_text(encoding="utf-8") != _PACKAGE:
+            init.write_text(_PACKAGE, encoding="utf-8")
+        if not (module.is_symlink() and module.readlink() == writer):
+            module.unlink(missing_ok=True)
+            # Another pod may have made it meanwhile.
+            with suppress(FileExistsError):
+                module.symlink_to(writer)
+    except OSError as error:
+        raise CreateError(f"{error.filename}: {error.strerror or error}") from error
     return str(folder)
 
 
@@ -285,7 +289,7 @@ async def make_plan(
         first = [*_pythons(environment, folders), *environment.folders]
         variables["PATH"] = os.pathsep.join([*first, variables.get("PATH") or os.defpath])
     if environment.folders != DEFAULT.folders:
-        last = await asyncio.to_thread(_writer, workplace)
+        last = await asyncio.to_thread(_writer, workplace.cluster)
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (variables.get("PYTHONPATH"), last)))
     return ContainerPlan(
         command=command,
@@ -334,14 +338,6 @@ async def _own_folder(pod: Document, output: Path | None, folders: Folders) -> s
     except OSError as error:
         raise CreateError(f"working folder {folder} cannot be made: {error.strerror or error}") from error
     return str(folder)
-
-
-def _writer(workplace: Workplace) -> str:
-    """An entry of PYTHONPATH for environments that are not ours. Raises CreateError."""
-    try:
-        return provide(workplace.cluster / FOLDER)
-    except OSError as error:
-        raise CreateError(f"{error.filename}: {error.strerror or error}") from error
 
 
 def _pythons(environment: Environment, folders: Folders) -> list[str]:

@@ -192,7 +192,7 @@ def images(tmp_path: Path) -> Images:
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     file = tmp_path / "images.yaml"
     file.write_text(IMAGES.replace("VENV", str(tmp_path / "venv")))
-    return Images.read(file)
+    return Images(file)
 
 
 def test_the_first_match_wins_and_registries_may_be_left_out(images: Images, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_the_first_match_wins_and_registries_may_be_left_out(images: Images, tmp
         assert found.image_id == f"local://{tmp_path}/venv"
     assert images.environment_of("x/mpi:1").refusal == "MPI needs sshd"
     assert images.environment_of("python:3") is DEFAULT
-    assert Images.read(tmp_path / "absent").environment_of("x") is DEFAULT
+    assert Images(tmp_path / "absent").environment_of("x") is DEFAULT
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, message: str)
     file = tmp_path / "images.yaml"
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=message):
-        Images.read(file)
+        Images(file)
 
 
 def written(file: Path, text: str) -> None:
@@ -235,7 +235,7 @@ def written(file: Path, text: str) -> None:
 
 def test_changes_of_the_file_count_at_once_and_a_mistake_until_it_is_mended(tmp_path: Path) -> None:
     file, refused = tmp_path / "images.yaml", Environment(name="absent", folders=(), refusal="no")
-    images = Images.read(file, defaults=[("a*", refused)])
+    images = Images(file, defaults=[("a*", refused)])
     assert images.environment_of("a:1") is refused
     written(file, 'images: [{image: "a:*", command: [run]}]')
     assert images.environment_of("a:1").command == ("run",)
@@ -308,7 +308,7 @@ async def test_python_is_the_interpreter_that_the_entry_names(
     where = interpreter if named == "interpreter" else interpreter.parent.parent
     file = tmp_path / "images.yaml"
     file.write_text(f'images: [{{image: "*", environment: "{where}"}}]')
-    found = await plan(pod(container()), objects, tmp_path, Images.read(file))
+    found = await plan(pod(container()), objects, tmp_path, Images(file))
     for name in ("python", "python3"):
         program = shutil.which(name, path=found.environment["PATH"])
         assert program is not None

@@ -127,19 +127,6 @@ async def test_a_pod_without_an_owner_takes_its_logs_along(world: World, monkeyp
     assert world.left() == []
 
 
-@pytest.mark.parametrize("error", [ConnectionLost("lost"), KeyError("uid"), RecursionError("too deep")])
-async def test_an_owner_that_is_not_known_costs_the_logs_and_not_the_pod(
-    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    async def lost(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(world.logs, "_get", lost)
-    pod = await world.pod("a")
-    remove_logs(world.folder, "a", pod)
-    assert world.left() == []
-
-
 async def test_a_sweep_that_fails_is_done_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     errors: list[Exception] = [KeyError("uid"), OSError("input/output error"), ConnectionLost("lost")]
     again = asyncio.Event()

@@ -119,6 +119,21 @@ def test_a_condition_keeps_its_time_until_it_changes() -> None:
     assert (times["Initialized"], times["Ready"]) == (old, TEXT)
 
 
+def test_a_sidecar_that_is_not_ready_holds_a_pod_back() -> None:
+    found = state(RUNNING, init=(RUNNING,))
+    found.init["i0"].ready = False
+    seen = {each["type"]: each for each in status_document(document("Never", 1, "Always"), found, NOW)["conditions"]}
+    assert seen["ContainersReady"]["message"] == "containers with unready status: [i0]"
+    found = state(CREATING, init=(RUNNING,))
+    found.init["i0"].started = False
+    seen = {each["type"]: each for each in status_document(document("Never", 1, "Always"), found, NOW)["conditions"]}
+    assert seen["Initialized"]["message"] == "containers with incomplete status: [i0]"
+    # Once a container has run, it stays initialized.
+    found = state(RUNNING, init=(ended(1),))
+    seen = {each["type"]: each for each in status_document(document("Never", 1, "Always"), found, NOW)["conditions"]}
+    assert seen["Initialized"]["status"] == "True"
+
+
 def test_readiness_gates_hold_a_pod_back() -> None:
     one = document("Never", 1, conditions=[{"type": "b", "status": "False"}])
     one["spec"]["readinessGates"] = [{"conditionType": "a"}, {"conditionType": "b"}]

@@ -2,8 +2,6 @@
 """The life of one pod: its files follow their sources, and nothing of it stays."""
 
 import asyncio
-import errno
-import os
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -16,12 +14,10 @@ from tests.unit.local.node.pods import Document, container, pod
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.node import pod as module
 from trainwright.controller.local.node import volumes
-from trainwright.controller.local.node.container import ContainerRunner
 from trainwright.controller.local.node.document import ConfigError
 from trainwright.controller.local.node.node import STOPPED
 from trainwright.controller.local.node.pod import PodWorker
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.node.status import status_document
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
 
@@ -93,39 +89,6 @@ async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> N
     await running
 
 
-@pytest.mark.parametrize("step", ["prepare", "stop", "temporary", "release"])
-async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
-    worker: PodWorker, hosting: Any, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    def fail(*_: Any) -> Any:
-        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), "x" * 300)
-
-    told: list[str] = []
-    hosting.told = lambda: told.append("changed" if worker.done.is_set() else "")
-    worker.volumes = Files()  # type: ignore[assignment]
-    if step == "release":
-        worker.end()
-        hosting.release = fail
-    elif step == "prepare":
-        worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
-    elif step == "stop":
-        worker.end()
-        monkeypatch.setattr(ContainerRunner, "stop", fail)
-    else:
-        worker.end()
-        monkeypatch.setattr(module, "remove_temporary", fail)
-    worker.state.main["main"].begin(wall_clock(), "local://id")
-    await worker.run()
-    assert worker.done.is_set()
-    assert told[-1] == "changed"
-    if step == "release":
-        return
-    document = status_document(worker.pod, worker.state, wall_clock())
-    assert (document["phase"], document["reason"]) == ("Failed", "NodeError")
-    assert "File name too long" in document["message"]
-    assert document["containerStatuses"][0]["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
-
-
 async def test_a_pod_that_has_ended_is_not_stopped_by_the_node(worker: PodWorker) -> None:
     worker.volumes = Files()  # type: ignore[assignment]
     worker.end()
@@ -175,24 +138,3 @@ async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(
     await asyncio.wait({running})
     # The thread removes it, a moment after it was made.
     await eventually(lambda: [one.exists() for one in made], equals([False]))
-
-
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "no space"), ValueError("a name")], ids=["disk", "defect"])
-def test_names_that_a_pod_does_not_learn_are_no_error_of_the_pod_that_came(
-    worker: PodWorker, hosting: Any, error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    written: list[Path] = []
-
-    def write_hosts(_: Document, folder: Path) -> None:
-        written.append(folder)
-        if folder.name == "first":
-            raise error
-
-    hosting.write_hosts = write_hosts
-    for name in ("first", "second"):
-        runner: Any = SimpleNamespace(folders=SimpleNamespace(container=Path(name)))
-        worker.runners[name] = runner
-    worker.write_hosts()
-    assert written == [Path("first"), Path("second")]
-    (record,) = caplog.records
-    assert "does not learn the names of its peers" in record.getMessage()
