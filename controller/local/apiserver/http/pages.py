@@ -176,18 +176,20 @@ class PodMetrics:
             used.setdefault(one.pod, []).append(one)
         if route.name:
             stored = self._store.get("pods", ObjectName(route.namespace, route.name))
-            pod = stored.document() if stored is not None else None
-            if pod is None or uid_of(pod) not in used:
-                raise errors.not_found(GROUP, "pods", route.name)
-            return ServerResponse.of({**self._metrics(pod, used[uid_of(pod)]), **_kind("PodMetrics")})
+            pods = [stored.document()] if stored is not None else []
+        else:
+            pods = [stored.document() for stored in self._store.collection("pods").listed(route.namespace)]
         try:
             selector = parse_label_selector(request.param("labelSelector"))
         except SelectorError as error:
             raise errors.bad_request(str(error)) from error
-        stored_pods = self._store.collection("pods").listed(route.namespace)
-        pods = [pod for pod in (stored.document() for stored in stored_pods) if selector.matches_document(pod)]
         items = [self._metrics(pod, used[uid_of(pod)]) for pod in pods if uid_of(pod) in used]
-        return ServerResponse.of({**_kind("PodMetricsList"), "metadata": {}, "items": items})
+        if not route.name:
+            found = [one for one in items if selector.matches_document(one)]
+            return ServerResponse.of({**_kind("PodMetricsList"), "metadata": {}, "items": found})
+        if not items:
+            raise errors.not_found(GROUP, "pods", route.name)
+        return ServerResponse.of({**items[0], **_kind("PodMetrics")})
 
     def _metrics(self, pod: Document, containers: Sequence[ContainerUse]) -> Document:
         now = times.format_time(self._now())

@@ -158,14 +158,12 @@ def _document(exchange: Exchange, answer: ServerResponse) -> Document:
 
 def _reference(exchange: Exchange, route: Route) -> Document:
     name = route.name or (exchange.call.name if exchange.call is not None else "")
-    if not name:
-        selectors = exchange.request.param("fieldSelector").split(",")
-        name = next((one.removeprefix(_NAME_FIELD) for one in selectors if one.startswith(_NAME_FIELD)), "")
-    namespace = route.name if (route.group, route.resource) == ("", "namespaces") else route.namespace
+    selectors = exchange.request.param("fieldSelector").split(",")
+    named = (one.removeprefix(_NAME_FIELD) for one in selectors if one.startswith(_NAME_FIELD))
     made = {
         "resource": route.resource,
-        "namespace": namespace,
-        "name": name,
+        "namespace": route.name if (route.group, route.resource) == ("", "namespaces") else route.namespace,
+        "name": name or next(named, ""),
         "apiGroup": route.group,
         "apiVersion": route.version,
         "subresource": route.subresource,

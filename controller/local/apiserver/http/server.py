@@ -5,6 +5,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeAlias
 from urllib.parse import unquote
 
@@ -64,46 +65,35 @@ def impersonated(headers: Sequence[tuple[str, str]]) -> User | None:
 def rights_to_impersonate(user: User, headers: Sequence[tuple[str, str]]) -> Iterator[Attributes]:
     """What a user needs the right to, for these headers. Raises StatusError."""
     name, uid, groups, extra = _asked(headers)
-
-    def impersonate(resource: str, value: str, *, group: str = "", key: str = "", namespace: str = "") -> Attributes:
-        return Attributes(
-            user=user,
-            verb="impersonate",
-            group=group,
-            resource=resource,
-            subresource=key,
-            namespace=namespace,
-            name=value,
-        )
-
+    impersonate = partial(Attributes, user=user, verb="impersonate")
     account = _account(name)
     if account is not None:
-        yield impersonate("serviceaccounts", account[1], namespace=account[0])
+        yield impersonate(group="", resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
-        yield impersonate("users", name)
+        yield impersonate(group="", resource="users", name=name)
     if uid:
-        yield impersonate("uids", uid, group=_AUTHENTICATION)
-    yield from (impersonate("groups", group) for group in groups)
+        yield impersonate(group=_AUTHENTICATION, resource="uids", name=uid)
+    for group in groups:
+        yield impersonate(group="", resource="groups", name=group)
     for key, values in extra.items():
-        yield from (impersonate("userextras", value, group=_AUTHENTICATION, key=key) for value in values)
+        for value in values:
+            yield impersonate(group=_AUTHENTICATION, resource="userextras", subresource=key, name=value)
 
 
 def _asked(headers: Sequence[tuple[str, str]]) -> tuple[str, str, list[str], dict[str, tuple[str, ...]]]:
     """Name, uid, groups and extra values."""
-    name = uid = ""
+    one: dict[str, str] = {}
     groups: list[str] = []
     extra: dict[str, tuple[str, ...]] = {}
     for header, value in headers:
-        if header == "impersonate-user":
-            name = name or value
-        elif header == "impersonate-uid":
-            uid = uid or value
-        elif header == "impersonate-group":
+        if header == "impersonate-group":
             groups.append(value)
         elif header.startswith(_EXTRA):
             key = unquote(header.removeprefix(_EXTRA))
             extra[key] = (*extra.get(key, ()), value)
-    return name, uid, groups, extra
+        elif value:
+            one.setdefault(header, value)
+    return one.get("impersonate-user", ""), one.get("impersonate-uid", ""), groups, extra
 
 
 def _account(name: str) -> tuple[str, str] | None:
@@ -295,9 +285,7 @@ class APIServer:
             if served.custom:
                 raise errors.not_found(route.group, route.resource, route.name)
             raise errors.no_such_resource()
-        if served.namespaced and route.name and not route.namespace:
-            raise errors.no_such_resource()
-        if not served.namespaced and route.namespace:
+        if (served.namespaced and route.name and not route.namespace) or (not served.namespaced and route.namespace):
             raise errors.no_such_resource()
         if route.watch:
             request.query = [*request.query, ("watch", "true")]

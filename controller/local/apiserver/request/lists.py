@@ -66,9 +66,7 @@ def list_options(call: RequestInfo) -> ListOptions:
     if watch and initial is None and not match and version in ("", "0"):
         # A watch from no version has always begun with what is there; a bookmark now says where that ends.
         initial, match = True, _NOT_OLDER
-    check = _watch_errors if watch else _list_errors
-    found = check(version, match, token, initial)
-    if found:
+    if found := _errors(watch, version, match, token, initial):
         raise errors.invalid("meta.k8s.io", "ListOptions", "", found)
     return ListOptions(
         watch=watch,
@@ -82,37 +80,20 @@ def list_options(call: RequestInfo) -> ListOptions:
     )
 
 
-def _list_errors(version: str, match: str, token: str, initial: bool | None) -> list[DocumentError]:
-    field = "resourceVersionMatch"
-    found = []
-    if match:
-        if not version:
-            found.append(forbidden(field, f"{field} is forbidden unless resourceVersion is provided"))
-        if token:
-            found.append(forbidden(field, f"{field} is forbidden when continue is provided"))
-        if match not in (_EXACT, _NOT_OLDER):
-            found.append(not_supported(field, match, (_EXACT, _NOT_OLDER, "")))
-        if match == _EXACT and version == "0":
-            found.append(forbidden(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
-    if initial is not None:
-        found.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    return found
-
-
-def _watch_errors(_: str, match: str, token: str, initial: bool | None) -> list[DocumentError]:
-    field = "resourceVersionMatch"
-    found = []
-    if initial is not None and match != _NOT_OLDER:
-        text = f"sendInitialEvents requires setting {field} to {_NOT_OLDER}"
-        found.append(forbidden(field, text))
-    if match:
-        if initial is None:
-            text = f"{field} is forbidden for watch unless sendInitialEvents is provided"
-            found.append(forbidden(field, text))
-        if match != _NOT_OLDER:
-            found.append(not_supported(field, match, (_NOT_OLDER,)))
-        if token:
-            found.append(forbidden(field, f"{field} is forbidden when continue is provided"))
+def _errors(watch: bool, version: str, match: str, token: str, initial: bool | None) -> list[DocumentError]:
+    field, known = "resourceVersionMatch", (_NOT_OLDER,) if watch else (_EXACT, _NOT_OLDER, "")
+    refused = [
+        (watch and initial is not None and match != _NOT_OLDER, f"sendInitialEvents requires {field}={_NOT_OLDER}"),
+        (bool(match) and watch and initial is None, "is forbidden for a watch without sendInitialEvents"),
+        (bool(match) and not watch and not version, "is forbidden unless resourceVersion is provided"),
+        (bool(match and token), "is forbidden when continue is provided"),
+        (match == _EXACT and not watch and version == "0", 'Exact is forbidden for resourceVersion "0"'),
+    ]
+    found = [forbidden(field, text) for bad, text in refused if bad]
+    if match and match not in known:
+        found.append(not_supported(field, match, known))
+    if initial is not None and not watch:
+        found.append(forbidden("sendInitialEvents", "is forbidden for a list"))
     return found
 
 
@@ -122,9 +103,19 @@ def _continuation(token: str, version: str) -> Continuation | None:
     if version and version != "0":
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     try:
-        return _read_token(token)
-    except ValueError as error:
-        raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+        said = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        content = msgspec.json.decode(said, type=_Token)
+    except (ValueError, msgspec.DecodeError) as error:
+        raise _wrong_token(str(error)) from error
+    if content.v != _ENCODED_VERSION or not content.rv or not content.start:
+        raise _wrong_token("it is not one that this server gave")
+    if any(part in ("", ".", "..") for part in content.start.removeprefix("/").split("/")):
+        raise _wrong_token(f"{content.start} is no place in a list")
+    return Continuation(content.rv, content.start.removesuffix("\0"))
+
+
+def _wrong_token(why: str) -> errors.StatusError:
+    return errors.bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
 class _Token(msgspec.Struct):
@@ -133,20 +124,6 @@ class _Token(msgspec.Struct):
     v: str | None = None
     rv: int | None = None
     start: str | None = None
-
-
-def _read_token(token: str) -> Continuation:
-    """Decode a token. Raises ValueError."""
-    padded = token + "=" * (-len(token) % 4)
-    try:
-        content = msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=_Token | None)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(str(error)) from error
-    if content is None or content.v != _ENCODED_VERSION or not content.rv or not content.start:
-        raise ValueError("it is not one that this server gave")
-    if any(part in ("", ".", "..") for part in content.start.removeprefix("/").split("/")):
-        raise ValueError(f"{content.start} is no place in a list")
-    return Continuation(content.rv, content.start.removesuffix("\0"))
 
 
 def parsed_version(version: str, refused: Callable[[str], errors.StatusError]) -> int:

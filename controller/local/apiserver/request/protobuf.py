@@ -164,7 +164,8 @@ def _message(data: bytes, fields: Mapping[int, WireField], depth: int) -> Docume
             key, inner = _map_entry(_bytes(wire, value), field.type.others, depth)
             made.setdefault(field.name, {})[key] = inner
         elif field.type.sort == "list":
-            made.setdefault(field.name, []).extend(_repeated(field.type.item, wire, value, depth))
+            # Numbers are never packed: Kubernetes is generated from proto2.
+            made.setdefault(field.name, []).append(_value(field.type.item, wire, value, depth))
         else:
             _put(made, field, _value(field.type, wire, value, depth))
     return made
@@ -183,23 +184,6 @@ def _expected(kind: Type) -> int:
     if kind.sort == "number":
         return FIXED64 if kind.kind == "number" else VARINT
     return VARINT if kind.sort == "bool" else BYTES
-
-
-def _repeated(item: Type, wire: int, value: Value, depth: int) -> list[Any]:
-    expected = _expected(item)
-    if wire != BYTES or expected == BYTES:
-        return [_value(item, wire, value, depth)]
-    # Packed numbers, which Kubernetes does not send and every decoder has to read.
-    packed, found = _bytes(wire, value), []
-    if expected == FIXED64:
-        if len(packed) % 8:
-            raise ProtobufError("unexpected EOF")
-        return [double(packed[start : start + 8]) for start in range(0, len(packed), 8)]
-    position = 0
-    while position < len(packed):
-        number, position = varint(packed, position)
-        found.append(_value(item, VARINT, number, depth))
-    return found
 
 
 def _map_entry(data: bytes, kind: Type, depth: int) -> tuple[str, Any]:

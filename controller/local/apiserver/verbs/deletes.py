@@ -181,23 +181,14 @@ def _policy(options: DeleteOptions, finalizers: list[str], *, by_default: bool) 
 
 def check_preconditions(call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
     """Refuse to delete an object that is not the one that is meant. Raises StatusError."""
-    name = str(meta["name"])
-    if options.uid is not None and options.uid != meta["uid"]:
-        raise errors.conflict(
-            call.group,
-            call.kind,
-            name,
-            f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
-            "The object might have been deleted and then recreated",
-        )
-    if options.version is not None and options.version != meta["resourceVersion"]:
-        raise errors.conflict(
-            call.group,
-            call.kind,
-            name,
-            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
-            f"record ({meta['resourceVersion']}). The object might have been modified",
-        )
+    for what, wanted, found, might in (
+        ("UID", options.uid, meta["uid"], "deleted and then recreated"),
+        ("ResourceVersion", options.version, meta["resourceVersion"], "modified"),
+    ):
+        if wanted is not None and wanted != found:
+            why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found})"
+            text = f"{why}. The object might have been {might}"
+            raise errors.conflict(call.group, call.kind, str(meta["name"]), text)
 
 
 def read_options(call: RequestInfo) -> DeleteOptions:
@@ -221,15 +212,13 @@ def read_options(call: RequestInfo) -> DeleteOptions:
 
 def _from_query(call: RequestInfo) -> Mapping[str, Any]:
     request = call.request
-    given: dict[str, Any] = {"dryRun": request.all("dryRun")}
+    preconditions = {name: request.param(name) or None for name in ("uid", "resourceVersion")}
+    given: dict[str, Any] = {"dryRun": request.all("dryRun"), "preconditions": preconditions}
     if request.has_param("gracePeriodSeconds"):
         given["gracePeriodSeconds"] = whole_number(request.param("gracePeriodSeconds"))
     if request.has_param("orphanDependents"):
         given["orphanDependents"] = request.flag("orphanDependents")
-    if request.param("propagationPolicy"):
-        given["propagationPolicy"] = request.param("propagationPolicy")
-    given["preconditions"] = {name: request.param(name) or None for name in ("uid", "resourceVersion")}
-    return given
+    return {**given, "propagationPolicy": request.param("propagationPolicy") or None}
 
 
 def checked_options(given: Mapping[str, Any]) -> DeleteOptions:
