@@ -15,6 +15,7 @@ import trainwright.api.kubernetes.core.v1 as core_v1
 import trainwright.api.kubernetes.events.v1 as events_v1
 import trainwright.api.kubernetes.node.v1 as node_v1
 import trainwright.api.kubernetes.scheduling.v1 as scheduling_v1
+from tests.cases import cases
 from trainwright.api.base import Object
 from trainwright.controller.runtime.testing import ControlPlane
 
@@ -37,66 +38,6 @@ KINDS: dict[str, type[Object]] = {
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Object)
 }
-POD: Json = {
-    "containers": [
-        {
-            "name": "a",
-            "image": "a",
-            "ports": [{"containerPort": 80}],
-            "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-            "resources": {"limits": {"cpu": "1500m", "memory": "1Gi"}},
-            "livenessProbe": {"httpGet": {"port": "http"}},
-        }
-    ],
-    "volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "c"}}]}}],
-    "tolerations": [{"operator": "Exists"}],
-}
-WEBHOOK = {
-    "name": "a.example.com",
-    "clientConfig": {"url": "https://example.com/a"},
-    "sideEffects": "None",
-    "admissionReviewVersions": ["v1"],
-}
-CREATED: list[Json] = [
-    {"kind": "Pod", "spec": POD},
-    {
-        "kind": "Job",
-        "spec": {
-            "template": {"spec": {**POD, "restartPolicy": "Never"}},
-            "completionMode": "Indexed",
-            "completions": 2,
-        },
-    },
-    {"kind": "ConfigMap", "data": {"a": "b"}, "binaryData": {"c": "AAAA"}},
-    {"kind": "Secret", "stringData": {"a": "b"}},
-    {"kind": "Service", "spec": {"ports": [{"port": 80, "targetPort": "http"}], "clusterIP": "None"}},
-    {"kind": "ServiceAccount"},
-    {
-        "kind": "PersistentVolumeClaim",
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-    },
-    {"kind": "LimitRange", "spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}}]}},
-    {
-        "kind": "Lease",
-        "spec": {"holderIdentity": "me", "renewTime": "2026-11-20T08:30:00.000000Z", "leaseDurationSeconds": 15},
-    },
-    {
-        "kind": "Event",
-        "eventTime": "2026-11-20T08:30:00.123456Z",
-        "action": "Tested",
-        "reason": "Test",
-        "type": "Normal",
-        "reportingController": "example.com/test",
-        "reportingInstance": "one",
-        "regarding": {"kind": "Pod", "name": "a", "namespace": "NAMESPACE"},
-    },
-    {"kind": "Node", "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
-    {"kind": "RuntimeClass", "handler": "a"},
-    {"kind": "PriorityClass", "value": 7},
-    {"kind": "MutatingWebhookConfiguration", "webhooks": [WEBHOOK]},
-    {"kind": "ValidatingWebhookConfiguration", "webhooks": [WEBHOOK]},
-    {"kind": "Namespace"},
-]
 
 
 def set_fields(value: Any) -> Any:
@@ -108,7 +49,7 @@ def set_fields(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("document", CREATED, ids=lambda document: document["kind"])
+@pytest.mark.parametrize("document", cases(__file__)["created"], ids=lambda document: document["kind"])
 def test_created_objects(control_plane: ControlPlane, namespace: str, document: Json) -> None:
     kind = KINDS[document["kind"]]
     metadata: Json = {"name": f"round-trip-{namespace}"}

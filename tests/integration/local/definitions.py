@@ -43,29 +43,6 @@ def field(schema: Document, **version: Any) -> Change:
     return change
 
 
-def spec(**words: Any) -> Change:
-    """The spec says this; None takes a word out."""
-
-    def change(crd: Document) -> None:
-        for word, value in words.items():
-            if value is None:
-                crd["spec"].pop(word, None)
-            else:
-                crd["spec"][word] = value
-
-    return change
-
-
-def names(**words: Any) -> Change:
-    """The names say this."""
-    return lambda crd: crd["spec"]["names"].update(words)
-
-
-def version(**words: Any) -> Change:
-    """The version says this."""
-    return lambda crd: crd["spec"]["versions"][0].update(words)
-
-
 def _merged(into: Document, patch: Document) -> None:
     for word, value in patch.items():
         if isinstance(value, dict) and isinstance(into.get(word), dict):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.integration.local.compared import DEFINITIONS, Answer, Document, of_errors, of_server
-from tests.integration.local.definitions import CHANGES, Change, field, good, names, spec, version
+from tests.integration.local.definitions import CHANGES, good
 from trainwright.controller.local.apiserver.schema import unknown_field
 from trainwright.controller.local.apiserver.schema.definitions import (
     accepted_names,
@@ -23,6 +24,8 @@ from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -103,157 +106,28 @@ async def test_names_and_conditions(transport: HTTPTransport) -> None:
         others.append({**crd, "status": {"acceptedNames": accepted.names}})
 
 
-def pod(metadata: Document | None = None, spec: Document | None = None, **container: Any) -> Document:
-    whole = {"containers": [{"name": "a", "image": "b", **container}], **(spec or {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **(metadata or {})}, "spec": whole}
-
-
-PODS: list[Document] = [
-    pod(),
-    pod({"labels": {"a": 1}}),
-    pod({"labels": []}),
-    pod({"labels": {"a": None}, "unknown": {"a": 1}}),
-    pod({"ownerReferences": {"a": 1}}),
-    pod({"creationTimestamp": "soon"}),
-    pod({"creationTimestamp": 5}),
-    pod({"creationTimestamp": "2026-01-01T00:00:00"}),
-    pod(name=1),
-    pod(imagePullPolicy=5),
-    pod(nonsense=1, ports=[{"containerPort": 1, "bar": 1}]),
-    pod(ports=[{"containerPort": "x", "bar": 1}]),
-    pod(ports=[{"containerPort": 1.5}]),
-    pod(ports=[{"containerPort": 3000000000}]),
-    pod(ports={}),
-    pod(resources={"limits": {"cpu": "lots"}}),
-    pod(resources={"limits": {"cpu": {}}}),
-    pod(resources={"limits": {"cpu": "1x"}}),
-    pod(resources={"limits": {"cpu": True}}),
-    pod(resources={"limits": []}),
-    pod(resources={"limits": {"cpu": 1, "memory": "1Gi"}}),
-    pod(livenessProbe={"httpGet": {"port": True}}),
-    pod(livenessProbe={"httpGet": {"port": 1.5}}),
-    pod(livenessProbe={"httpGet": {"port": 80, "x": 1}, "y": 2}),
-    pod(env=[{"name": "a", "valueFrom": {"secretKeyRef": {"name": 1}}}]),
-    pod(env=[{"name": "a", "x.y": 1}]),
-    pod(spec={"containers": "x"}),
-    pod(spec={"containers": [7]}),
-    pod(spec={"hostNetwork": "x"}),
-    pod(spec={"terminationGracePeriodSeconds": "x"}),
-    pod(spec={"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "x y"}}]}),
-    pod(spec={"volumes": [{"name": "v", "configMap": {"name": 1}}]}),
-    pod(spec={"volumes": [{"name": "v", "emptyDir": []}]}),
-    pod(spec={"nodeSelector": {"a": True}}),
-    pod(spec={"unknown": None, "affinity": {"nodeAffinity": {"wrong": []}}}),
-    {**pod(), "spec": []},
-    {**pod(), "metadata": []},
-    {**pod(), "status": "x", "other": 1},
-    {**pod(), "other": {"a": 1}},
-]
-
-
-def job(**spec: Any) -> Document:
-    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template, **spec}}
-
-
-JOBS: list[Document] = [
-    job(),
-    job(parallelism="x"),
-    job(unknown=1, template={"metadata": {"labels": {"a": 1}}}),
-    job(completionMode=1),
-    job(selector={"matchLabels": []}),
-    job(podFailurePolicy={"rules": [{"onExitCodes": {"values": ["a"]}}]}),
-    job(ttlSecondsAfterFinished=1.5),
-    job(template=[]),
-]
-
-
-def hook(**words: Any) -> Document:
-    client = {"url": "https://127.0.0.1/x"}
-    whole = {"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"], "clientConfig": client, **words}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "w"},
-        "webhooks": [whole],
-    }
-
-
-HOOKS: list[Document] = [
-    hook(),
-    hook(failurePolicy=1),
-    hook(rules=[{"operations": "x"}]),
-    hook(rules=[{"operations": ["*"], "apiGroups": [1]}]),
-    hook(clientConfig={"caBundle": "!"}),
-    hook(namespaceSelector={"matchExpressions": [{"operator": 1}]}),
-    hook(unknown=1),
-]
-
-
-def lease(**spec: Any) -> Document:
-    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "w"}, "spec": spec}
-
-
-LEASES: list[Document] = [
-    lease(),
-    lease(renewTime="x"),
-    lease(renewTime="2026-01-01T00:00:00.123456Z"),
-    lease(renewTime="2026-01-01T00:00:00Z"),
-    lease(leaseDurationSeconds="a", y=1),
-    lease(acquireTime=5),
-]
-
-
-def _definition(change: Change) -> Document:
-    crd = good()
-    change(crd)
-    return crd
-
-
-_TEXT = {"type": "string"}
-CRDS: list[Document] = [
-    _definition(change)
-    for change in (
-        field({**_TEXT, "unknown": 1}),
-        field({"type": 1}),
-        field({"type": "array", "items": {**_TEXT, "unknown": 1}}),
-        field({"type": "object", "additionalProperties": {**_TEXT, "unknown": 1}}),
-        field({"type": "object", "additionalProperties": 5}),
-        field({**_TEXT, "enum": "x"}),
-        field({**_TEXT, "default": {"a": None}}),
-        field({**_TEXT, "minLength": "a"}),
-        field({"type": "number", "maximum": "a"}),
-        field({**_TEXT, "x-kubernetes-validations": [{"rule": 1}]}),
-        spec(versions={}),
-        spec(scope=5),
-        names(shortNames="x"),
-        version(served="true"),
-    )
-]
-
-
 @pytest.mark.parametrize(
     ("group", "model", "path", "documents"),
     [
-        ("api/v1", "core.v1.Pod", "/api/v1/namespaces/{}/pods", PODS),
-        ("apis/batch/v1", "batch.v1.Job", "/apis/batch/v1/namespaces/{}/jobs", JOBS),
+        ("api/v1", "core.v1.Pod", "/api/v1/namespaces/{}/pods", CASES["pods"]),
+        ("apis/batch/v1", "batch.v1.Job", "/apis/batch/v1/namespaces/{}/jobs", CASES["jobs"]),
         (
             "apis/admissionregistration.k8s.io/v1",
             "admissionregistration.v1.ValidatingWebhookConfiguration",
             "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
-            HOOKS,
+            CASES["hooks"],
         ),
         (
             "apis/coordination.k8s.io/v1",
             "coordination.v1.Lease",
             "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
-            LEASES,
+            CASES["leases"],
         ),
         (
             "apis/apiextensions.k8s.io/v1",
             "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
             DEFINITIONS,
-            CRDS,
+            CASES["definitions"],
         ),
     ],
 )

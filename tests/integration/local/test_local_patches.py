@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.scenarios.comparison import SENTENCES
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.merge.errors import PatchError
@@ -36,176 +37,8 @@ MODELS = {
     "podtemplates": "io.k8s.api.core.v1.PodTemplate",
     "jobs": "io.k8s.api.batch.v1.Job",
 }
-POD: Document = {
-    "restartPolicy": "Never",
-    "containers": [
-        {
-            "name": "c",
-            "image": "example/c:1",
-            "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}, {"name": "C", "value": "3"}],
-            "ports": [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}, {"containerPort": 81}],
-            "volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/w"}],
-        },
-        {"name": "d", "image": "example/d:1", "args": ["a", "b"]},
-    ],
-    "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {"name": "a"}}],
-    "tolerations": [{"key": "a", "operator": "Exists"}],
-}
-OBJECTS: dict[str, Document] = {
-    "configmaps": {"metadata": {"labels": {"l": "1"}}, "data": {"a": "1", "b": "2", "h": "a<b"}},
-    "services": {
-        "metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]},
-        "spec": {"clusterIP": "None", "ports": [{"name": "p", "port": 80}, {"name": "q", "port": 81}]},
-    },
-    "pods": {"spec": POD},
-    "podtemplates": {"template": {"metadata": {"labels": {"l": "1"}}, "spec": POD}},
-    "jobs": {"spec": {"suspend": True, "template": {"spec": POD}}},
-}
-
-
-def in_pod(**fields: Any) -> Document:
-    return {"template": {"spec": fields}}
-
-
-def container(**fields: Any) -> Document:
-    return in_pod(containers=[{"name": "c", **fields}])
-
-
-STRATEGIC_CASES: list[tuple[str, Any]] = [
-    ("configmaps", {"data": {"b": None, "c": "3"}}),
-    ("configmaps", {"data": {"$patch": "replace", "c": "3"}}),
-    ("configmaps", {"data": {"$patch": "delete"}}),
-    ("configmaps", {"data": {"$retainKeys": ["a"]}}),
-    ("configmaps", {"data": None, "binaryData": {"x": "AA==", "y": None}}),
-    ("configmaps", {"metadata": {"labels": {"m": "2"}, "annotations": {"a": None}}}),
-    ("configmaps", {}),
-    ("configmaps", {"data": {"$patch": "merge"}}),
-    ("configmaps", {"$setElementOrder/foo": ["a"]}),
-    ("configmaps", {"metadata": {"$setElementOrder/ownerReferences": [{"x": 1}]}}),
-    ("configmaps", {"metadata": {"ownerReferences": [{"uid": "1", "apiVersion": "v1", "kind": "Pod", "name": "x"}]}}),
-    ("services", {"metadata": {"finalizers": ["example.com/d"]}}),
-    ("services", {"metadata": {"finalizers": ["example.com/c", "example.com/a"]}}),
-    ("services", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/b", "example.com/x"]}}),
-    (
-        "services",
-        {
-            "metadata": {
-                "$setElementOrder/finalizers": ["example.com/d", "example.com/c"],
-                "finalizers": ["example.com/d"],
-                "$deleteFromPrimitiveList/finalizers": ["example.com/a"],
-            }
-        },
-    ),
-    ("services", {"metadata": {"$deleteFromPrimitiveList/finalizers": 1}}),
-    ("services", {"metadata": {"$deleteFromPrimitiveListfinalizers": ["a"]}}),
-    ("services", {"metadata": {"finalizers": [1]}}),
-    ("services", {"metadata": {"finalizers": ["example.com/d"], "$setElementOrder/finalizers": ["example.com/a"]}}),
-    ("services", {"spec": {"ports": [{"port": 80, "targetPort": "x"}, {"name": "r", "port": 82}]}}),
-    ("services", {"spec": {"ports": [{"port": 80, "$patch": "delete"}]}}),
-    ("services", {"spec": {"$setElementOrder/ports": [{"port": 81}, {"port": 80}]}}),
-    ("services", {"spec": {"ports": [{"name": "p", "targetPort": 8}]}}),
-    ("services", {"spec": {"selector": {"a": "b"}, "$retainKeys": ["selector", "ports", "clusterIP"]}}),
-    ("services", {"spec": {"$retainKeys": ["ports"], "selector": {"a": "b"}}}),
-    ("services", {"spec": {"$retainKeys": "ports"}}),
-    ("podtemplates", container(image="example/c:2")),
-    ("podtemplates", in_pod(containers=[{"name": "e", "image": "example/e:1"}, {"name": "d", "image": "x"}])),
-    ("podtemplates", in_pod(containers=[{"name": "c", "$patch": "delete"}])),
-    ("podtemplates", in_pod(containers=[{"$patch": "replace"}, {"name": "e", "image": "example/e:1"}])),
-    ("podtemplates", in_pod(**{"$setElementOrder/containers": [{"name": "d"}, {"name": "c"}]})),
-    (
-        "podtemplates",
-        in_pod(
-            **{
-                "$setElementOrder/containers": [{"name": "e"}, {"name": "c"}],
-                "containers": [{"name": "e", "image": "i"}, {"name": "d", "$patch": "delete"}],
-            }
-        ),
-    ),
-    ("podtemplates", container(env=[{"name": "B", "value": None}, {"name": "D", "value": "4"}])),
-    ("podtemplates", container(env=[{"name": "C"}, {"name": "A", "value": "9"}])),
-    ("podtemplates", container(env=[{"name": "B", "$patch": "delete"}])),
-    ("podtemplates", container(**{"$setElementOrder/env": [{"name": "C"}, {"name": "A"}]})),
-    ("podtemplates", container(**{"$setElementOrder/env": [{"name": "D"}, {"name": "A"}], "env": [{"name": "D"}]})),
-    ("podtemplates", container(ports=[{"containerPort": 80, "protocol": "UDP", "hostPort": 9}])),
-    ("podtemplates", container(ports=[{"containerPort": 81, "name": "x"}, {"containerPort": 82}])),
-    ("podtemplates", container(ports=[{"containerPort": 80, "$patch": "delete"}])),
-    ("podtemplates", container(volumeMounts=[{"mountPath": "/w", "readOnly": True}])),
-    ("podtemplates", in_pod(volumes=[{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}])),
-    ("podtemplates", in_pod(volumes=[{"name": "v", "emptyDir": None, "hostPath": {"path": "/x"}}])),
-    ("podtemplates", in_pod(volumes=[{"name": "v", "$retainKeys": ["name"], "hostPath": {"path": "/x"}}])),
-    ("podtemplates", in_pod(tolerations=[{"key": "b", "operator": "Exists"}])),
-    ("podtemplates", in_pod(containers=[{"name": "d", "args": ["c"]}], imagePullSecrets=[{"name": "s"}])),
-    ("podtemplates", in_pod(securityContext={"runAsUser": 1}, nodeSelector={"a": "b"})),
-    ("podtemplates", in_pod(containers=[{"image": "x"}])),
-    ("podtemplates", in_pod(containers=[1])),
-    ("podtemplates", in_pod(containers=[{"name": "c", "$patch": "foo"}])),
-    ("podtemplates", in_pod(containers=[{"name": "c", "$patch": "merge"}])),
-    ("podtemplates", in_pod(containers=[{"$patch": "delete"}])),
-    ("podtemplates", in_pod(**{"$patch": "foo"})),
-    ("podtemplates", in_pod(**{"$setElementOrder/containers": 1})),
-    ("podtemplates", in_pod(**{"$setElementOrder/containers": [{"foo": "d"}, {"name": "c"}]})),
-    ("podtemplates", in_pod(**{"$setElementOrder/foo": [{"name": "c"}]})),
-    ("podtemplates", in_pod(**{"$setElementOrder/restartPolicy": ["c"]})),
-    ("podtemplates", in_pod(**{"$setElementOrder/securityContext": ["c"]})),
-    (
-        "podtemplates",
-        in_pod(
-            **{
-                "$setElementOrder/containers": [{"name": "d"}, {"name": "c"}],
-                "containers": [{"name": "c"}, {"name": "d"}],
-            }
-        ),
-    ),
-    ("pods", {"spec": {"containers": [{"name": "c", "image": "example/c:2"}]}}),
-    ("pods", {"spec": {"containers": [{"name": "e", "image": "example/e:2"}]}}),
-    ("pods", {"metadata": {"finalizers": ["example.com/a"], "labels": {"a": "b"}}}),
-    ("pods", {"spec": {"tolerations": [*POD["tolerations"], {"key": "b", "operator": "Exists"}]}}),
-    ("jobs", {"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}, "suspend": False}}),
-    ("jobs", {"spec": {"parallelism": 3, "backoffLimit": None}}),
-    ("jobs", {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}),
-]
-BODIES: list[tuple[str, str]] = [
-    *((kind, body) for kind in (MERGE, STRATEGIC) for body in ("[]", "1", "{", "x", '"a"', "true", "null", "{}")),
-    (MERGE, '{"data":{"b":null,"c":"3"}}'),
-    (MERGE, '{"data":null,"binaryData":{"x":"AA==","y":null}}'),
-    (MERGE, '{"metadata":{"labels":null,"finalizers":["example.com/a"]}}'),
-    (MERGE, '{"metadata":{"name":"other"}}'),
-    *(
-        (JSON, body)
-        for body in (
-            "null",
-            "[null]",
-            "[1]",
-            '{"a":1}',
-            "[",
-            "nul",
-            '[{"op":1,"path":"/a"}]',
-            '[{"op":"add","path":[]}]',
-            '[{"op":"remove","path":"/data/zz"}]',
-            '[{"op":"replace","path":"/data/zz","value":"1"}]',
-            '[{"op":"add","path":"/data/b","value":null}]',
-            '[{"op":"add","path":"/data/b/c","value":"1"}]',
-            '[{"op":"add","path":"data","value":{}}]',
-            '[{"op":"add","path":"x/data","value":{}}]',
-            '[{"op":"copy","from":"/data/a","path":"/data/c"},{"op":"remove","path":"/data/a"}]',
-            '[{"op":"copy","from":"/data/zz","path":"/data/c"}]',
-            '[{"op":"move","from":"/data/a","path":"/data/c"}]',
-            '[{"op":"move","from":"/data/zz","path":"/data/c"}]',
-            '[{"op":"test","path":"/data/h","value":"a\\u003cb"}]',
-            '[{"op":"test","path":"/data/a","value":"1"},{"op":"remove","path":"/data/a"}]',
-            '[{"op":"test","path":"/data","value":{"a":"1"}}]',
-            '[{"op":"test","path":"/data/zz","value":null}]',
-            '[{"op":"test","path":"/data/zz"}]',
-            (
-                '[{"op":"add","path":"/metadata/finalizers","value":["example.com/a"]},'
-                '{"op":"add","path":"/metadata/finalizers/-1","value":"example.com/b"}]'
-            ),
-            '[{"op":"foo","path":"/data"}]',
-            '[{"path":"/data"}]',
-            '[{"op":"add"}]',
-        )
-    ),
-]
+CASES = cases(__file__)
+OBJECTS: dict[str, Document] = CASES["objects"]
 
 
 @pytest.fixture
@@ -269,9 +102,11 @@ async def compare(
 
 
 async def test_strategic_merge_patches(transport: HTTPTransport, namespace: str) -> None:
-    cases = [(plural, STRATEGIC, json.dumps(patch).encode()) for plural, patch in STRATEGIC_CASES]
-    assert not await compare(transport, namespace, cases)
+    sent = [(plural, STRATEGIC, json.dumps(patch).encode()) for plural, patch in CASES["strategic"]]
+    assert not await compare(transport, namespace, sent)
 
 
 async def test_bodies(transport: HTTPTransport, namespace: str) -> None:
-    assert not await compare(transport, namespace, [("configmaps", kind, body.encode()) for kind, body in BODIES])
+    assert not await compare(
+        transport, namespace, [("configmaps", kind, body.encode()) for kind, body in CASES["bodies"]]
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.codegen import catalog, released
 from trainwright.codegen.__main__ import report_check
 from trainwright.codegen.compiler import Compiled
@@ -16,86 +17,31 @@ from trainwright.codegen.released import Impact, SchemaChange, compare
 JOB = "api/trainer/v1alpha1/trainjob.yaml"
 Schema = dict[str, Any]
 
-INTEGER: Schema = {"type": "integer", "format": "int32"}
 TEXT: Schema = {"type": "string"}
-LIST: Schema = {"type": "array", "items": TEXT}
-SAFE, NEW_VERSION = Impact.SAFE, Impact.NEW_VERSION
-STORED, CLIENTS = Impact.BREAKS_STORED, Impact.BREAKS_CLIENTS
+CASES = cases(__file__)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "path", "what", "impact"),
-    [
-        (INTEGER, TEXT, "a", "type 'integer' became 'string'", NEW_VERSION),
-        (INTEGER, {**INTEGER, "format": "int64"}, "a", "format 'int32' became 'int64'", NEW_VERSION),
-        (TEXT, {**TEXT, "nullable": True}, "a", "nullable unset became True", NEW_VERSION),
-        (INTEGER, {**INTEGER, "default": 1}, "a", "default 1 added", CLIENTS),
-        ({**INTEGER, "default": 1}, INTEGER, "a", "default 1 removed", CLIENTS),
-        ({**INTEGER, "default": 1}, {**INTEGER, "default": 2}, "a", "default 1 became 2", CLIENTS),
-        (INTEGER, {**INTEGER, "minimum": 0}, "a", "minimum unset became 0", STORED),
-        ({**INTEGER, "minimum": 0}, {**INTEGER, "minimum": 1}, "a", "minimum 0 became 1", STORED),
-        ({**INTEGER, "minimum": 1}, {**INTEGER, "minimum": 0}, "a", "minimum 1 became 0", SAFE),
-        ({**INTEGER, "minimum": 1}, INTEGER, "a", "minimum 1 became unset", SAFE),
-        ({**TEXT, "maxLength": 9}, {**TEXT, "maxLength": 8}, "a", "maxLength 9 became 8", STORED),
-        ({**TEXT, "maxLength": 8}, {**TEXT, "maxLength": 9}, "a", "maxLength 8 became 9", SAFE),
-        (TEXT, {**TEXT, "pattern": "x"}, "a", "pattern unset became 'x'", STORED),
-        ({**TEXT, "pattern": "x"}, TEXT, "a", "pattern 'x' became unset", SAFE),
-        (TEXT, {**TEXT, "enum": ["x"]}, "a", "enum added", STORED),
-        ({**TEXT, "enum": ["x"]}, TEXT, "a", "enum removed", SAFE),
-        ({**TEXT, "enum": ["x", "y"]}, {**TEXT, "enum": ["y"]}, "a", "enum value 'x' removed", STORED),
-        ({**TEXT, "enum": ["y"]}, {**TEXT, "enum": ["y", "z"]}, "a", "enum value 'z' added", SAFE),
-        (
-            TEXT,
-            {**TEXT, "x-kubernetes-validations": [{"rule": "self != ''", "message": "m"}]},
-            "a",
-            "rule \"self != ''\" added",
-            STORED,
-        ),
-        (
-            LIST,
-            {**LIST, "x-kubernetes-list-type": "set"},
-            "a",
-            "x-kubernetes-list-type unset became 'set'",
-            NEW_VERSION,
-        ),
-        (LIST, {**LIST, "items": INTEGER}, "a[]", "type 'string' became 'integer'", NEW_VERSION),
-        (
-            {"type": "object", "additionalProperties": TEXT},
-            {"type": "object", "additionalProperties": {**TEXT, "maxLength": 1}},
-            "a{}",
-            "maxLength unset became 1",
-            STORED,
-        ),
-        (
-            {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            {"type": "object"},
-            "a",
-            "unknown fields are dropped",
-            STORED,
-        ),
-    ],
+    CASES["field_changes"],
 )
-def test_field_changes(old: Schema, new: Schema, path: str, what: str, impact: Impact) -> None:
+def test_field_changes(old: Schema, new: Schema, path: str, what: str, impact: str) -> None:
     before: Schema = {"type": "object", "properties": {"a": old}}
     after: Schema = {"type": "object", "properties": {"a": new}}
-    assert (path, what, impact) in [(change.path, change.what, change.impact) for change in compare("K", before, after)]
+    assert (path, what, Impact[impact]) in [
+        (change.path, change.what, change.impact) for change in compare("K", before, after)
+    ]
     assert compare("K", after, after) == []
 
 
 @pytest.mark.parametrize(
     ("old", "new", "what", "impact"),
-    [
-        ({}, {"properties": {"b": TEXT}}, "field added", SAFE),
-        ({}, {"properties": {"b": TEXT}, "required": ["b"]}, "required field added", STORED),
-        ({"properties": {"b": TEXT}}, {}, "field removed", STORED),
-        ({"properties": {"b": TEXT}}, {"properties": {"b": TEXT}, "required": ["b"]}, "became required", STORED),
-        ({"properties": {"b": TEXT}, "required": ["b"]}, {"properties": {"b": TEXT}}, "became optional", CLIENTS),
-    ],
+    CASES["changes_of_fields"],
 )
-def test_changes_of_fields(old: Schema, new: Schema, what: str, impact: Impact) -> None:
+def test_changes_of_fields(old: Schema, new: Schema, what: str, impact: str) -> None:
     inner = [{"type": "object", "properties": {"a": {"type": "object", **schema}}} for schema in (old, new)]
     (change,) = compare("K", *inner)
-    assert (change.path, change.what, change.impact) == ("a.b", what, impact)
+    assert (change.path, change.what, change.impact) == ("a.b", what, Impact[impact])
 
 
 def judged(checkout: Path) -> tuple[list[SchemaChange], list[str]]:

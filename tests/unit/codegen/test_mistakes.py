@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from trainwright.codegen import catalog, structural
 from trainwright.codegen.__main__ import EXIT_WRONG_SCHEMA, main
 from trainwright.codegen.definition import CompileError, Problems
@@ -52,75 +53,10 @@ def field(*words: str, mark: bool = True) -> str:
     return f"      numNodes:{own}\n" + "".join(f"        {word}\n" for word in words)
 
 
-INTEGER = ("description: How many.", "type: integer", "format: int32", "minimum: 0")
-
-
-def ruled(rule: str, *words: str, mark: bool = True) -> str:
-    """The field numNodes with a rule."""
-    told = f'  - rule: "{rule}"{" #!" if mark else ""}'
-    return field("type: integer", *words, "x-kubernetes-validations:", told, "    message: m")
-
-
-def listed(items: str, *words: str) -> str:
-    """The field numNodes as a list."""
-    return field("type: array", f"items: {{$ref: {items}}}", *words)
-
-
-@pytest.mark.parametrize(
-    ("new", "message"),
-    [
-        (
-            field(*INTEGER, "default: x #!"),
-            'Trainer.numNodes: default: Invalid value: "string": must be of type integer',
-        ),
-        (field(*INTEGER, "default: -1 #!"), "default: Invalid value: -1: should be greater than or equal to 0"),
-        (field(*INTEGER, "maximum: -1"), "Trainer.numNodes: minimum 0 is greater than maximum -1"),
-        (field(*INTEGER, "maxLength: 1"), "Trainer.numNodes: maxLength has no meaning for type integer"),
-        (field("type: string", "minimum: 1"), "Trainer.numNodes: minimum has no meaning for type string"),
-        (field("type: string", "pattern: '[' #!"), "Trainer.numNodes: pattern: Invalid value: "),
-        (field("type: integer", "format: date-time #!"), "Trainer.numNodes: format: unrecognized format date-time"),
-        (field("description: What."), "Trainer.numNodes: type: Required value"),
-        (field(*INTEGER, mark=False) + "      num_nodes: {type: string} #!\n", "would become the attribute num_nodes"),
-        (field(*INTEGER, mark=False) + "      resourcesPerNodeOrEmpty: {type: string} #!\n", "like the property for"),
-        (field(*INTEGER, mark=False) + "      coreV1: {type: string} #!\n", "core_v1, like the types of core/v1"),
-        (field("type: text #!"), "'text' is not one of"),
-        (field(*INTEGER, "nonsense: 1"), "'nonsense' was unexpected"),
-        (field("$ref: Nodes #!"), "$ref Nodes leads nowhere; trainer.kubeflow.org/v1alpha1 defines"),
-        (field("$ref: core/v1/Node1 #!"), "$ref core/v1/Node1 leads nowhere"),
-        (field("$ref: Metric", "type: object"), "type cannot be used beside $ref"),
-        (field("type: array"), "items: Required value"),
-        (field("type: object", "properties: {}"), "needs a name: move it to definitions"),
-        (field("type: object", "required: [a] #!"), "a is required but is not a field"),
-        (ruled("self >="), "x-kubernetes-validations[0].rule: Invalid value: "),
-        (ruled("slef >= 1"), "<input>:1:1: undeclared reference to 'slef'"),
-        (ruled("self"), "cel expression must evaluate to a bool"),
-        (
-            field(*INTEGER, "x-kubernetes-validations:", "  - rule: self > 1", '    message: "a\\nb" #!'),
-            "does not match",
-        ),
-        (
-            field("$ref: Metric", "x-kubernetes-validations:", "  - rule: self.nam == '' #!", "    message: m"),
-            "<input>:1:5: undefined field 'nam'",
-        ),
-        (ruled("self > 5", "default: 5 #!", mark=False), "Trainer.numNodes: default: Invalid value: 5: m"),
-        (field(*INTEGER, "\tdefault: 1 #!"), "YAML cannot be indented with tabs; use spaces"),
-        (field(*INTEGER, mark=False) + "      numNodes: {type: string} #!\n", "key 'numNodes' appears twice"),
-        (listed("Metric", "x-kubernetes-list-type: map"), "x-kubernetes-list-map-keys: Required value"),
-        (
-            field(
-                *("type: array", "items: {$ref: core/v1/Toleration} #!"),
-                *("x-kubernetes-list-type: map", "x-kubernetes-list-map-keys: [key]"),
-            ),
-            "properties[key].default: Required value",
-        ),
-        (
-            field("type: object", "additionalProperties: {$ref: Metric}", "default: {a: {}} #!"),
-            "default.a.name: Required value",
-        ),
-    ],
-)
-def test_mistake(checkout: Path, edit: Edit, new: str, message: str) -> None:
-    edit(JOB, NODES, new)
+@pytest.mark.parametrize(("new", "message"), cases(__file__)["mistake"])
+def test_mistake(checkout: Path, edit: Edit, new: list[str], message: str) -> None:
+    """`new` are the lines in place of the field numNodes; `#!` marks the one that is told."""
+    edit(JOB, NODES, "".join(f"{line}\n" for line in new))
     found = problems_of(checkout)
     where = f"{JOB}:{line_of(checkout, JOB, '#!')}: "
     assert any(problem.startswith(where) and message in problem for problem in found), (where, found)

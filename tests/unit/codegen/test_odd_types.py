@@ -13,70 +13,7 @@ import pytest
 
 from trainwright.codegen.compiler import Compiled, compile_all
 
-SCHEMA = r'''
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: odds.example.com
-spec:
-  group: example.com
-  scope: Cluster
-  names: {kind: Odd, listKind: OddList, plural: odds, singular: odd}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema:
-        openAPIV3Schema:
-          description: Says "quoted" things, even """three""" of them, a \ and ends with a "quote"
-          type: object
-          required: [spec, level]
-          properties:
-            apiVersion: {type: string}
-            kind: {type: string}
-            metadata: {$ref: meta/v1/ObjectMeta}
-            level: {type: integer, default: 3}
-            spec: {$ref: OddSpec}
-definitions:
-  OddSpec:
-    type: object
-    properties:
-      from: {type: string, default: 'it''s "so"'}
-      class: {type: string, enum: [a, "b c"], default: "b c"}
-      hostIP: {type: string}
-      x-Y.z: {type: string}
-      share: {type: number, default: 0.5}
-      active: {type: boolean, default: true}
-      words: {type: array, items: {type: string}, default: [one, two]}
-      part: {$ref: Part, default: {}}
-      filled: {$ref: Part, default: {name: given, inner: {count: 7}}}
-      parts: {type: array, items: {$ref: Part}, default: [{name: a}]}
-      byName: {type: object, additionalProperties: {$ref: Part}}
-      grid: {type: array, items: {type: array, items: {$ref: Part}}}
-      lists: {type: object, additionalProperties: {type: array, items: {$ref: Part}}}
-      numbers: {type: object, additionalProperties: {type: array, items: {type: integer}}}
-      amount: {$ref: meta/v1/Quantity, default: 1Gi}
-      port: {$ref: meta/v1/IntOrString, default: http}
-      anything: {type: object, x-kubernetes-preserve-unknown-fields: true, default: {a: [1]}}
-      when: {$ref: meta/v1/Time}
-      nothing: {$ref: Nothing}
-      plainMap: {type: object, additionalProperties: {type: string}, default: {k: v}}
-  Part:
-    type: object
-    properties:
-      name: {type: string, default: unnamed}
-      inner: {$ref: Inner}
-  Inner:
-    type: object
-    required: [count]
-    properties:
-      count: {type: integer, format: int32}
-      unit: {type: string, default: each}
-  Nothing:
-    type: object
-'''
-
-
+SCHEMA = Path(__file__).with_name("odd.yaml")
 HOOK = "def default_Inner(inner):\n    if inner.count > 99:\n        inner.unit = 'many'\n"
 
 
@@ -86,7 +23,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     real = Path(__file__).resolve().parents[3] / "api"
     (root / "api/odd/v1").mkdir(parents=True)
     (root / "api/kubernetes").mkdir()
-    (root / "api/odd/v1/odd.yaml").write_text(SCHEMA, encoding="utf-8")
+    (root / "api/odd/v1/odd.yaml").write_bytes(SCHEMA.read_bytes())
     (root / "api/authored.schema.json").write_bytes((real / "authored.schema.json").read_bytes())
     kubernetes = "apiVersion: trainwright/v1\nkind: KubernetesTypes\nkubernetesVersion: '1.36'\nkinds: []\n"
     (root / "api/kubernetes/kinds.yaml").write_text(kubernetes, encoding="utf-8")
