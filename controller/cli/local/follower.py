@@ -40,7 +40,7 @@ from trainwright.controller.runtime import Client, KubernetesError, Request, Tas
 from trainwright.controller.trainer.failures.last_words import ended_below
 from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.pods import container_statuses
-from trainwright.controller.trainer.job.stall import rank_name
+from trainwright.controller.trainer.job.pods import rank_of as rank_in_words
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.views import text
 from trainwright.controller.views.cluster import if_there
@@ -264,7 +264,7 @@ class Follower:
         await stop_job(begun)
         await self._until(lambda: all(map(has_ended, self._present())), _DRAIN_SECONDS)
         await self._finish([*self._copies.values()], _DRAIN_SECONDS)
-        logs = {rank_name(self._pods[uid]): "\n".join(lines) for (uid, *_), lines in self._last_lines.items()}
+        logs = {rank_in_words(self._pods[uid]): "\n".join(lines) for (uid, *_), lines in self._last_lines.items()}
         if found := whereabouts(logs):
             where = f"{begun}; {found}"
             await stop_job(where)

@@ -60,11 +60,18 @@ class ExponentialLimiter(_PerKey):
         return min(self._maximum, self._base * 2.0**exponent)
 
 
+_INSTANT = 1e-6
+"""A shorter wait is none: sums of times are not exact."""
+
+
 class TokenBucket:
     """One bucket for all keys: `burst` at once, then `rate` per second. A burst of failures delays all keys."""
 
+    __slots__ = ("_at", "_burst", "_time", "_tokens", "rate")
+
     def __init__(self, rate: float, burst: int, *, time: Callable[[], float]) -> None:
-        self._rate = rate
+        self.rate = rate
+        """Tokens a second; it may be changed, and then counts from the last use of the bucket on."""
         self._burst = float(burst)
         self._time = time
         self._tokens = float(burst)
@@ -73,16 +80,31 @@ class TokenBucket:
     def delay(self, key: Hashable) -> float:  # noqa: ARG002 - all keys share the bucket
         self._fill()
         self._tokens -= 1.0
-        return max(0.0, -self._tokens / self._rate)
+        return max(0.0, -self._tokens / self.rate)
 
     def delay_within(self, seconds: float) -> float | None:
         """Reserve one token if the wait for it is not longer; else None, and nothing is reserved."""
         self._fill()
-        wait = max(0.0, (1.0 - self._tokens) / self._rate)
+        wait = max(0.0, (1.0 - self._tokens) / self.rate)
         if wait > seconds:
             return None
         self._tokens -= 1.0
         return wait
+
+    def wait(self) -> float:
+        """Seconds until there is a token; none is reserved."""
+        self._fill()
+        missing = (1.0 - self._tokens) / self.rate
+        return missing if missing > _INSTANT else 0.0
+
+    def take(self) -> None:
+        """Use a token if there is one."""
+        self._fill()
+        self._tokens = max(0.0, self._tokens - 1.0)
+
+    def is_full(self) -> bool:
+        self._fill()
+        return self._tokens >= self._burst
 
     def give_back(self) -> None:
         """A reserved token is not used."""
@@ -90,7 +112,7 @@ class TokenBucket:
 
     def _fill(self) -> None:
         now = self._time()
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self.rate)
         self._at = now
 
     def forget(self, key: Hashable) -> None:

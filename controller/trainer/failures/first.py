@@ -18,13 +18,13 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX,
 from trainwright.api.messages import plain
 from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, number_in, uid_of
 from trainwright.api.times import format_time, parse
-from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.job.pods import (
     ANNOTATION_FAILURES,
     DISRUPTED,
     attempt_of,
     container_statuses,
     has_several_processes,
+    rank_name,
 )
 
 _UNTOLD = frozenset({"", "Error", "Completed"})
@@ -106,10 +106,9 @@ class FailedRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     @property
     def where(self) -> str:
         """The rank or the node, as users name it."""
-        job = self.replicated_job if not self.job_index else f"{self.replicated_job}[{self.job_index}]"
-        if self.is_node and job:
-            return f"node {self.rank}" if job == NODE else f"{job}-{self.rank}"
-        return f"{job} rank {self.rank}" if job else f"pod {self.pod}"
+        if not self.replicated_job:
+            return f"pod {self.pod}"
+        return rank_name(self.replicated_job, self.rank, replica=self.job_index or None, is_node=self.is_node)
 
     @property
     def what(self) -> str:

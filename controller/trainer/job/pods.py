@@ -25,6 +25,7 @@ from trainwright.api.objects import (
     is_controlled_by,
     key_of,
     labels_of,
+    name_of,
     namespace_of,
     number_in,
     uid_of,
@@ -35,8 +36,10 @@ from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ATTEMPT_BASE,
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
+    NODE,
 )
 from trainwright.controller.runtime import Cache
+from trainwright.plugins.contract.picture import index_of
 
 POD = Pod.RESOURCE
 """The kind under which the cache holds pods: dictionaries, since few fields are kept."""
@@ -116,6 +119,30 @@ def _ended(container: Document) -> Document:
     if running := dig(container, "state.running"):
         states["state"] = {"running": running}
     return {"name": container.get("name", ""), **_some(container, ("restartCount",)), **states}
+
+
+def rank_name(job: str, index: int, *, replica: int | None = None, is_node: bool = False) -> str:
+    """How messages call a pod: `rank 3` of the trainer, `worker, rank 3` of another replicated job.
+
+    `replica`: of a replicated job with several replicas, each of which counts its ranks from 0: `node 1, rank 3`.
+    `is_node`: several processes train in the pod, so that its number is not that of a rank: `node 3`.
+    """
+    who = f"{'node' if is_node else 'rank'} {index}"
+    if replica is not None:
+        return f"{job} {replica}, {who}"
+    return who if job == NODE else f"{job}, {who}"
+
+
+def rank_of(pod: Document, *, several: bool | None = None) -> str:
+    """How messages call the pod. `several`: its replicated job has several replicas; None: not known, but for others
+    than the first."""
+    labels = labels_of(pod)
+    job, replica = labels.get(LABEL_REPLICATED_JOB, ""), number_in(labels.get(LABEL_JOB_INDEX))
+    if not job:
+        return f"pod {name_of(pod)}"
+    is_one_of_many = bool(replica) if several is None else several
+    number = replica if is_one_of_many else None
+    return rank_name(job, index_of(pod), replica=number, is_node=has_several_processes(pod))
 
 
 RECOVERY_RULES = frozenset({"infra", "final"})

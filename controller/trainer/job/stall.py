@@ -22,7 +22,7 @@ from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER, NODE
 from trainwright.api.trainer.v1alpha1.progress import Problem, declared
-from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, has_several_processes
+from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, rank_of
 from trainwright.controller.trainer.job.state import state_of
 from trainwright.plugins.contract.picture import index_of
 
@@ -220,19 +220,6 @@ def standing(ended: Sequence[EndedRank], after: float, now: datetime) -> tuple[s
     return f"{old[0].text()}{more}; look at their logs, they may wait for it", left
 
 
-def rank_name(pod: Document, *, several: bool = False) -> str:
-    """The pod as people call it: `rank 1` or `node 1` of the trainer, else its replicated job with numbers.
-
-    `several`: the replicated job has replicas, each of which counts its ranks from 0.
-    """
-    labels = labels_of(pod)
-    role, rank = labels.get(LABEL_REPLICATED_JOB, ""), index_of(pod)
-    if role in (NODE, "") and not several:
-        return f"{'node' if has_several_processes(pod) else 'rank'} {rank}"
-    replica = f"-{labels.get(LABEL_JOB_INDEX, '0')}" if several else ""
-    return f"{role}{replica}-{rank}"
-
-
 def _of_role(places: dict[tuple[int, int], list[Document]]) -> Iterator[EndedRank]:
     several = len({replica for replica, _ in places}) > 1
     running = sum(any(runs(pod) and _end_of(pod) is None for pod in pods) for pods in places.values())
@@ -245,7 +232,7 @@ def _of_role(places: dict[tuple[int, int], list[Document]]) -> Iterator[EndedRan
             pod, (code, at) = max(
                 ((pod, end) for pod, end in zip(pods, ends, strict=True) if end is not None), key=lambda one: one[1][1]
             )
-            yield EndedRank(rank_name(pod, several=several), name_of(pod), code, at, running)
+            yield EndedRank(rank_of(pod, several=several), name_of(pod), code, at, running)
 
 
 def runs(pod: Document) -> bool:

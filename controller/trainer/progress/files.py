@@ -31,6 +31,7 @@ from trainwright.controller.runtime import (
     Manager,
     Result,
     RetryAfter,
+    TokenBucket,
 )
 from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
@@ -123,7 +124,7 @@ class ProgressFiles:
         self._metrics, self._records = metrics, records
         self._reads_files, self._usual, self._now, self._uniform = reads_files, interval, now, uniform
         self._time = asyncio.get_running_loop().time
-        self._next_start = -math.inf
+        self._starts = TokenBucket(1.0 / APART, 1, time=self._time)
         self._on_node: Counter[str] = Counter()
         self._silent_until = -math.inf
         self._complained = False
@@ -214,8 +215,7 @@ class ProgressFiles:
         """Wait until the limits over all jobs allow a read, read once, and plan the next read."""
         if self._is_full(file.node):
             return self._retry(file, self._time() + NODE_SECONDS)
-        self._next_start = max(self._time(), self._next_start + APART)
-        await asyncio.sleep(self._next_start - self._time())
+        await asyncio.sleep(self._starts.delay(None))
         if self._due(file) > self._time():  # another read was refused meanwhile
             return self._retry(file, self._due(file))
         file.due = math.inf

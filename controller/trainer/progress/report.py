@@ -23,6 +23,7 @@ from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import Metric, TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE
 from trainwright.api.trainer.v1alpha1.standing import is_finished
+from trainwright.controller.runtime import TokenBucket
 from trainwright.controller.trainer.job.stall import COMPLETE
 
 BURST = 3
@@ -211,35 +212,6 @@ def _problem(status: TrainerStatus) -> str:
 # ---------------------------------------------------------------------- the reports of one TrainJob
 
 
-class Allowance:
-    """A bucket of tokens whose rate may change: so many at once, then one each `seconds`."""
-
-    __slots__ = ("_at", "_capacity", "_tokens")
-
-    def __init__(self, capacity: int, now: float) -> None:
-        self._capacity = float(capacity)
-        self._tokens = float(capacity)
-        self._at = now
-
-    def wait(self, now: float, seconds: float) -> float:
-        """Seconds until there is a token, if one comes each `seconds`."""
-        self._fill(now, seconds)
-        missing = (1.0 - self._tokens) * seconds
-        return missing if missing > INSTANT else 0.0
-
-    def is_full(self, now: float, seconds: float) -> bool:
-        self._fill(now, seconds)
-        return self._tokens >= self._capacity
-
-    def take(self, now: float, seconds: float) -> None:
-        self._fill(now, seconds)
-        self._tokens = max(0.0, self._tokens - 1.0)
-
-    def _fill(self, now: float, seconds: float) -> None:
-        self._tokens = min(self._capacity, self._tokens + (now - self._at) / seconds)
-        self._at = now
-
-
 @dataclass(slots=True, eq=False)
 class JobReports:
     """What is remembered of one TrainJob that reports, and when its newest value is due.
@@ -249,8 +221,9 @@ class JobReports:
 
     key: Key
     uid: str
-    allowance: Allowance
-    inbound: Allowance
+    writes: TokenBucket
+    inbound: TokenBucket
+    """Of its requests."""
     pending: ProgressReport | None = None
     """The newest accepted value that is not written. A first 100 % stays until it is written."""
     behind: ProgressReport | None = None
@@ -399,7 +372,8 @@ class JobReports:
         elif self.is_finished and (report.source is ReportSource.FINAL or not self.end_is_written):
             at = now
         else:
-            at = now + self.allowance.wait(now, self.interval(interval))
+            self.writes.rate = 1.0 / self.interval(interval)
+            at = now + self.writes.wait()
         if self.waiting_since is not None:
             at = min(at, self.waiting_since + max(FLOOR_SECONDS, FLOOR_INTERVALS * self.interval(interval)))
         return max(at, self.not_before)
@@ -408,4 +382,5 @@ class JobReports:
         """A write began, by this process or by another."""
         self.last_write = now
         self.end_is_written = self.is_finished
-        self.allowance.take(now, self.interval(interval))
+        self.writes.rate = 1.0 / self.interval(interval)
+        self.writes.take()

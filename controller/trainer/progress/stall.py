@@ -21,7 +21,7 @@ from trainwright.controller.runtime import Done, Manager, NotSynced, Result, Ret
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid
 from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, JobEvents
 from trainwright.controller.trainer.job.findings import JobFindings
-from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
+from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, rank_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import (
     Stall,
@@ -30,7 +30,6 @@ from trainwright.controller.trainer.job.stall import (
     StallReason,
     ended_ranks,
     is_running,
-    rank_name,
     runs,
     stall_after,
     stall_of,
@@ -170,7 +169,7 @@ class StallController:
         others = len(known) - len(silent)
         go_on = "1 other reports" if others == 1 else f"{others} others report"
         text = (
-            f"{rank_name(running[first])} has sent no report since {memory.silent[2]}, and {go_on} on{more}; "
+            f"{rank_of(running[first])} has sent no report since {memory.silent[2]}, and {go_on} on{more}; "
             "look at its log, it may hang"
         )
         return Stall(reason=StallReason.RANK_SILENT, message=text), after
@@ -178,7 +177,7 @@ class StallController:
     def _reporters(self, job: TrainJob, reports: JobReports | None) -> list[str]:
         """The ranks that reported, or their pods where the cache does not have all of them."""
         names = list(reports.pods) if reports is not None else []
-        known = {name_of(pod): rank_name(pod) for pod in (self._pods_of(job) if self._pods_of is not None else ())}
+        known = {name_of(pod): rank_of(pod) for pod in (self._pods_of(job) if self._pods_of is not None else ())}
         # Pods of earlier attempts are gone.
         ranks = [known[name] for name in names if name in known]
         return ranks if ranks and all(rank.startswith(("rank ", "node ")) for rank in ranks) else names

@@ -31,6 +31,7 @@ from trainwright.controller.runtime import (
     KubernetesError,
     NotFound,
     TaskScope,
+    TokenBucket,
     TooManyRequests,
     WorkQueue,
     together,
@@ -42,7 +43,6 @@ from trainwright.controller.trainer.progress.report import (
     INSTANT,
     REPORTS_A_SECOND,
     REPORTS_AT_ONCE,
-    Allowance,
     InvalidReport,
     JobReports,
     ProgressReport,
@@ -97,24 +97,24 @@ class Budget:
 
     def __init__(self, pace: Pace, time: Callable[[], float]) -> None:
         """`time`: seconds on a clock that never goes back."""
-        self._rate, self._time = pace.rate, time
-        self._allowance = Allowance(pace.burst, time())
+        self._time = time
+        self._bucket = TokenBucket(pace.rate, pace.burst, time=time) if pace.rate is not None else None
         self._silent_until = float("-inf")
 
     def take(self) -> None:
-        if self._rate is not None:
-            self._allowance.take(self._time(), 1.0 / self._rate)
+        if self._bucket is not None:
+            self._bucket.take()
 
     def be_silent(self, seconds: float) -> None:
         self._silent_until = max(self._silent_until, self._time() + seconds)
 
     def each(self, jobs: int) -> float:
         """Seconds between two writes of each of so many TrainJobs, if all are written in turn."""
-        return 0.0 if self._rate is None else jobs / self._rate
+        return 0.0 if self._bucket is None else jobs / self._bucket.rate
 
     def wait(self) -> float:
         """Seconds until both the rate and the API server allow a write; 0: they do now."""
-        pause = 0.0 if self._rate is None else self._allowance.wait(self._time(), 1.0 / self._rate)
+        pause = 0.0 if self._bucket is None else self._bucket.wait()
         return max(pause, self._silent_until - self._time())
 
     async def allows(self, stop: asyncio.Event) -> bool:
@@ -163,10 +163,10 @@ class Coalescer:
 
     def admit(self, job: TrainJob) -> None:
         """Count a request of a TrainJob. Raises TooManyReports."""
-        inbound, now = self._reports_of(job).inbound, self._time()
-        if inbound.wait(now, 1.0 / REPORTS_A_SECOND) > 0:
+        inbound = self._reports_of(job).inbound
+        if inbound.wait() > 0:
             raise TooManyReports
-        inbound.take(now, 1.0 / REPORTS_A_SECOND)
+        inbound.take()
 
     async def accept(self, job: TrainJob, report: ProgressReport) -> None:
         """Take a checked value. One with the first 100 % is written before this returns, or three seconds have passed.
@@ -192,8 +192,9 @@ class Coalescer:
         key, uid = Key(job.namespace, job.name), uid_of(job)
 
         def begin() -> JobReports:
-            now = self._time()
-            found = JobReports(key, uid, Allowance(BURST, now), Allowance(REPORTS_AT_ONCE, now))
+            writes = TokenBucket(1.0 / self._pace.interval, BURST, time=self._time)
+            inbound = TokenBucket(REPORTS_A_SECOND, REPORTS_AT_ONCE, time=self._time)
+            found = JobReports(key, uid, writes, inbound)
             found.stored = job.status_or_empty.trainer_status
             return found
 
@@ -260,8 +261,8 @@ class Coalescer:
             for one in known:
                 limit = FORGET_FINISHED_SECONDS if one.is_finished else FORGET_SECONDS
                 is_silent = one.is_idle and now - one.last_report > limit
-                # One that sends only what is refused must not get a new allowance.
-                if is_silent and one.inbound.is_full(now, 1.0 / REPORTS_A_SECOND):
+                # One that sends only what is refused must not begin with a full bucket again.
+                if is_silent and one.inbound.is_full():
                     self._records.drop(one.key, JobReports)
         return max(self._pace.interval, self.budget.each(self._active))
 

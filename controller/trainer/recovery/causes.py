@@ -11,22 +11,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
+from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, labels_of, name_of, number_in, uid_of
 from trainwright.api.times import moment
-from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, NO_PROGRAM, NOT_STARTED, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
 from trainwright.controller.trainer.job.pods import (
     DISRUPTED,
     container_statuses,
-    has_several_processes,
     is_of_initializer,
     limited_of,
+    rank_of,
 )
-from trainwright.plugins.contract.picture import index_of
 
 RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
 FREE, FINAL = "", "final"
@@ -295,7 +293,7 @@ def _by_end(entry: Entry, told: str, witness: Witness, wanted: Declaration) -> I
 
 
 def _told(entry: Entry) -> str:
-    where = _named(entry.replicated_job, entry.job_index, entry.rank, is_node=entry.is_node) or f"pod {entry.pod}"
+    where = entry.where
     if not entry.container:
         return f"{where} failed ({entry.reason or 'no reason given'})"
     reason = f" ({entry.reason})" if entry.reason not in ("", "Error") else ""
@@ -340,21 +338,6 @@ def _deletion_of(pod: Document) -> Sign | None:
     began = gone - timedelta(seconds=number_in(str(metadata.get("deletionGracePeriodSeconds") or 0)))
     node = (pod.get("spec") or {}).get("nodeName") or ""
     return Sign(FailureCause.INFRASTRUCTURE, DELETED, rank_of(pod), name_of(pod), node, began)
-
-
-def rank_of(pod: Document) -> str:
-    """The rank of a pod, or the node that it is, as messages of failures name it."""
-    labels = labels_of(pod)
-    job, replica = labels.get(LABEL_REPLICATED_JOB, ""), number_in(labels.get(LABEL_JOB_INDEX))
-    return _named(job, replica, index_of(pod), is_node=has_several_processes(pod)) or f"pod {name_of(pod)}"
-
-
-def _named(job: str, replica: int, index: int, *, is_node: bool) -> str:
-    """`rank 1` or `node 1` of the trainer, else its replicated job with its numbers; empty for a pod without labels."""
-    if job == NODE and not replica:
-        return f"{'node' if is_node else 'rank'} {index}"
-    name = job if not replica else f"{job}[{replica}]"
-    return f"{name}-{index}" if name and is_node else f"{name} rank {index}" if name else ""
 
 
 def _ends(statuses: Iterable[Document], *, failed: bool = True) -> list[Document]:

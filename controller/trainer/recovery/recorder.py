@@ -50,6 +50,7 @@ from trainwright.controller.trainer.job.pods import (
     is_of_initializer,
     jobset_of_job,
     keys_of_jobset,
+    rank_of,
 )
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import StalledAttempt
@@ -67,7 +68,6 @@ from trainwright.controller.trainer.recovery.attempts import (
     stalled,
     stood,
 )
-from trainwright.controller.trainer.recovery.causes import rank_of
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.controller.trainer.recovery.verdict import KEY, Summary, text_of
 from trainwright.plugins.contract.picture import index_of

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.messages import counted, plain, shortened
-from trainwright.api.objects import Document, dig, labels_of, name_of
+from trainwright.api.objects import Document, dig, labels_of, number_in
 from trainwright.api.quantity import Quantity
+from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.failures.last_words import is_launched
-from trainwright.controller.trainer.job.pods import has_several_processes
+from trainwright.controller.trainer.job.pods import has_several_processes, rank_name
 from trainwright.plugins.contract.picture import Picture, index_of
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -37,20 +38,20 @@ def role_of(pod: Document) -> str:
 
 
 def rank_of(picture: Picture, pod: Document, said: str = "") -> str:
-    """The pod as people call it: `rank 3` of the trainer, else its replicated job, with numbers if it has several.
+    """How messages call the pod, as `rank_name` does; its replicated job alone if that has no other pod.
 
-    A pod with several processes that train is `node 3`, and so is one whose launcher has `said` which rank failed.
+    A pod whose launcher has `said` which rank failed is a node: `node 3`.
     """
     role = role_of(pod)
     found = next((one for one in replicated_jobs(picture) if one.get("name") == role), None)
     replicas = dig(found, "replicas") or 1
     is_trainer = step_of(found) == "trainer" if found is not None else role in ("node", "")
-    if is_trainer and replicas == 1:
-        return f"{'node' if has_several_processes(pod) or is_launched(said) else 'rank'} {index_of(pod)}"
-    if found is not None and pods_of(found) == 1:
+    if found is not None and pods_of(found) == 1 and not is_trainer:
         return role
-    replica = f"-{labels_of(pod).get(LABEL_JOB_INDEX, '0')}" if replicas > 1 else ""
-    return f"{role}{replica}-{index_of(pod)}" if role else f"pod {name_of(pod)}"
+    replica = number_in(labels_of(pod).get(LABEL_JOB_INDEX)) if replicas > 1 else None
+    is_node = has_several_processes(pod) or is_launched(said)
+    name = NODE if is_trainer and replica is None else role
+    return rank_name(name, index_of(pod), replica=replica, is_node=is_node)
 
 
 def listed(words: Iterable[str], limit: int = 3) -> str:

@@ -17,7 +17,7 @@ from tests.builders import counts
 from trainwright.api.objects import Key, key_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
-from trainwright.controller.runtime import Builder, Cache, Client, Controller, Event, EventType, Manager
+from trainwright.controller.runtime import Builder, Cache, Client, Controller, Event, EventType, Manager, TokenBucket
 from trainwright.controller.runtime.cache.store import Handler
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, DecodeError, KubernetesError
@@ -29,7 +29,6 @@ from trainwright.controller.trainer.progress.files import ProgressFiles
 from trainwright.controller.trainer.progress.metrics import FileMetrics
 from trainwright.controller.trainer.progress.reading import FileTarget
 from trainwright.controller.trainer.progress.report import (
-    Allowance,
     JobReports,
     ProgressReport,
     ReportRefused,
@@ -301,8 +300,8 @@ class Bench:
 
     def push(self, at: float) -> None:
         """A report of the job was pushed to this process."""
-        now = self.now
-        reports = JobReports(Key("team", "job"), "uid-of-job", Allowance(1, now), Allowance(1, now))
+        bucket = TokenBucket(1.0, 1, time=float)
+        reports = JobReports(Key("team", "job"), "uid-of-job", bucket, bucket)
         reports.last_push = at
         self.records.of(reports.key, reports.uid).keep(reports)
 

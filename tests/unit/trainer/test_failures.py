@@ -173,7 +173,7 @@ def test_a_node_that_tells_exact_times_knows_what_it_has_stopped() -> None:
     assert (failure.rank, failure.stopped) == (0, False)
 
 
-@pytest.mark.parametrize(("processes", "where"), [("1", "node rank 1"), ("2", "node 1"), ("auto", "node 1")])
+@pytest.mark.parametrize(("processes", "where"), [("1", "rank 1"), ("2", "node 1"), ("auto", "node 1")])
 def test_a_pod_with_several_processes_is_a_node(processes: str, where: str) -> None:
     one = pod(1, state(1))
     one["spec"]["containers"][0]["env"] = [{"name": "PET_NPROC_PER_NODE", "value": processes}]

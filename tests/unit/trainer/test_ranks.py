@@ -77,5 +77,5 @@ def test_a_container_that_trains_counts_though_others_of_its_pod_run() -> None:
 
 
 def test_replicas_are_told_apart() -> None:
-    assert told(pod(0), pod(0, replica=1, ended=700)).startswith("node-1-0 ended")
-    assert told(pod(0, role="worker"), pod(1, role="worker", ended=700)).startswith("worker-1 ended")
+    assert told(pod(0), pod(0, replica=1, ended=700)).startswith("node 1, rank 0 ended")
+    assert told(pod(0, role="worker"), pod(1, role="worker", ended=700)).startswith("worker, rank 1 ended")

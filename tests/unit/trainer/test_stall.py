@@ -13,7 +13,7 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Key, wire
 from trainwright.api.surroundings import present
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
-from trainwright.controller.runtime import NO_SERVERS, Manager
+from trainwright.controller.runtime import NO_SERVERS, Manager, TokenBucket
 from trainwright.controller.simulation.virtual import VirtualCluster
 from trainwright.controller.simulation.world import CONFIG, PROCESS, Process
 from trainwright.controller.trainer.job.events import JobEvents
@@ -22,7 +22,7 @@ from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.pods import declare_pods, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import is_running
-from trainwright.controller.trainer.progress.report import Allowance, JobReports, checked
+from trainwright.controller.trainer.progress.report import JobReports, checked
 from trainwright.controller.trainer.progress.stall import StallController
 
 SPACE = "default"
@@ -90,7 +90,8 @@ class Reports:
     def come(self, ranks: dict[str, float], *, again: Collection[str] = (), is_stuck: bool = False) -> None:
         """Reports of pods came to this process, so many seconds ago."""
         now = self._cluster.seconds
-        reports = JobReports(Key(SPACE, "job"), self.job["metadata"]["uid"], Allowance(1, 0.0), Allowance(1, 0.0))
+        bucket = TokenBucket(1.0, 1, time=float)
+        reports = JobReports(Key(SPACE, "job"), self.job["metadata"]["uid"], bucket, bucket)
         reports.pods = {name: now - ago for name, ago in ranks.items()}
         reports.last_push = reports.last_report = now - min(ranks.values(), default=0.0)
         reports.again = set(again)

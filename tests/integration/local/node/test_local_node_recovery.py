@@ -229,7 +229,7 @@ async def test_the_first_failure_of_each_attempt_survives_its_pods(trainer: Clie
 
     told = await eventually(notes, lambda found: len(found) == 2, what="two events")
     assert told == [
-        f"attempt {n}: node rank 1 failed first: container node ended with exit code 7 (Error): "
+        f"attempt {n}: rank 1 failed first: container node ended with exit code 7 (Error): "
         "attempt of rank 1 ends: out of data"
         for n in (1, 2)
     ]
