@@ -144,29 +144,24 @@ async def assembled(
     *,
     token: str,
     signing_key: SigningKey,
-    authority: bytes,
-    service_accounts: bool,
-    for_others: bool,
-    rbac: bool = False,
-    snapshot: Snapshot | None = None,
-    requests: RequestLog | None,
     address: Callable[[], str],
     now: Now,
+    authority: bytes = b"",
+    service_accounts: bool = False,
+    for_others: bool = False,
+    rbac: bool = False,
+    snapshot: Snapshot | None = None,
+    requests: RequestLog | None = None,
 ) -> AssembledServer:
-    """Put an API server together; `api_server` describes the arguments.
+    """Put an API server together. For what is not named here, see `api_server`.
 
     Args:
         store: of its objects.
         token: of the administrator.
         signing_key: signs the tokens of service accounts.
-        authority: PEM that verifies its certificate.
-        service_accounts: as there.
-        for_others: as there.
-        rbac: as there.
-        snapshot: as there.
-        requests: takes a line about each request.
         address: its URL, once it has one.
-        now: the time of day.
+        authority: PEM that verifies its certificate.
+        requests: takes a line about each request.
     """
     registry = ResourceRegistry()
     serve_built_in(registry, for_others=for_others, rbac=rbac)

@@ -380,9 +380,7 @@ class SimulatedElector:
         """Stand for election, hold the lease, and lose or leave it."""
         try:
             async with TaskScope("election") as tasks:
-                life = tasks.start("election/life", self._live())
-                left = tasks.start("election/left", self._left.wait())
-                await asyncio.wait({life, left}, return_when=asyncio.FIRST_COMPLETED)
+                await tasks.first(tasks.start("election/life", self._live()), self._left)
         finally:
             self.permission.revoke()
             self._ended.set()

@@ -252,7 +252,7 @@ class NoLeaks(WorldRule):
         if (process := self._process()) is not None:
             self._before = self._measured(process)
         named = _named(self.world)
-        for one in [replica.process for replica in self.world.replicas if replica.process is not None]:
+        for one in self.world.processes:
             for path, keys in sorted(stale(one.manager, named).items()):
                 if not self._is_kept(path):
                     self.say(f"{one.name}{path} keeps {', '.join(map(str, keys[:3]))}, which are gone")
@@ -276,8 +276,7 @@ class NoLeaks(WorldRule):
         return sizes(process.manager) + Counter({"tasks": loop.tasks_of(process.surroundings)})
 
     def _process(self) -> Process | None:
-        replicas = self.world.replicas
-        return replicas[0].process if len(replicas) == 1 else None
+        return self.world.processes[0] if len(self.world.replicas) == 1 and self.world.processes else None
 
 
 class NoOldFailures(WorldRule):
@@ -288,8 +287,8 @@ class NoOldFailures(WorldRule):
     def at_rest(self) -> None:
         """Ask the queues of all replicas about all objects."""
         keys = {Key(*one) for one in _named(self.world)}
-        managers = [one.process.manager for one in self.world.replicas if one.process is not None]
-        for controller in [one for manager in managers if manager is not None for one in manager.controllers]:
+        managers = [one.manager for one in self.world.processes if one.manager is not None]
+        for controller in [one for manager in managers for one in manager.controllers]:
             queue = controller.queue
             for key in sorted(keys):
                 if (failures := queue.limiter.failures(key)) and key not in queue._entries:  # noqa: SLF001 - to look in

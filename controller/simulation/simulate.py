@@ -183,10 +183,10 @@ async def _steps(scenario: Scenario, world: World, plan: ScenarioPlan, rules: Se
 
     async def do_with_write(step: Step) -> None:
         if step.what in _OF_REPLICAS:
-            if (writer := await world.writer(_EAGER_SECONDS)) is not None:
+            if (writer := await world.next_write(_EAGER_SECONDS)) is not None:
                 step = replace(step, on=str(writer.number))
         else:
-            await world.write_of(step.on.partition(":")[0], _EAGER_SECONDS, kind=_met(world, step))
+            await world.next_write(_EAGER_SECONDS, name=step.on.partition(":")[0], kind=_met(world, step))
         # While the write is on its way, while it is carried out, or while its answer is on its way.
         await asyncio.sleep(world.faults.latency * (step.more % 3))
         await do(step)

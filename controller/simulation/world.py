@@ -147,11 +147,7 @@ class World:
             self.store,
             token=TOKEN,
             signing_key=_SIGNING_KEY,
-            authority=b"",
-            service_accounts=False,
-            for_others=False,
             snapshot=self._begins_with,
-            requests=None,
             address=lambda: CONFIG.server,
             now=self.surroundings.now,
         )
@@ -176,8 +172,7 @@ class World:
             await hear(pod)
 
     async def _end(self) -> None:
-        tasks = [one.process.task for one in self.replicas if one.process is not None and one.process.task is not None]
-        running = [task for task in tasks if not task.done()]
+        running = [one.task for one in self.processes if one.task is not None and not one.task.done()]
         for task in running:
             task.cancel()
         if running:
@@ -214,6 +209,11 @@ class World:
         called(self.hooks.change, change)
 
     # ------------------------------------------------------------------ replicas of the operator
+
+    @property
+    def processes(self) -> list[Process]:
+        """The newest process of each replica that has been started."""
+        return [one.process for one in self.replicas if one.process is not None]
 
     def add_replica(self, boot: Boot) -> Replica:
         """A further replica, which `boot` or the Deployment starts."""
@@ -292,36 +292,27 @@ class World:
         finally:
             loop.thaw(process.surroundings)
 
-    async def write_of(self, name: str, seconds: float, *, kind: str = "") -> None:
-        """Wait until a replica sends a write of an object of this name, or of one whose name begins with it.
+    async def next_write(self, seconds: float, *, name: str = "", kind: str = "") -> Replica | None:
+        """Wait until a replica sends a write; that replica.
 
         Args:
-            name: of the object.
             seconds: how long to wait at most.
+            name: of the object, or what its name begins with; empty: any, but no lease and no event.
             kind: a part of the path, such as `podgroup`.
         """
-
-        def is_meant(_: str, path: str) -> bool:
-            return kind in path and any(f"{one}-".startswith(f"{name}-") for one in path.split("/"))
-
-        await self._sent(is_meant, seconds)
-
-    async def writer(self, seconds: float) -> Replica | None:
-        """Wait until a replica sends a write, but for its lease and events; that replica."""
-        name = await self._sent(lambda _, path: "/leases" not in path and "/events" not in path, seconds)
-        return next((one for one in self.replicas if one.process is not None and one.process.name == name), None)
-
-    async def _sent(self, is_meant: Callable[[str, str], bool], seconds: float) -> str:
         waiter: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def look(process: str, path: str) -> None:
-            if process.startswith("manager-") and is_meant(process, path) and not waiter.done():
+            is_named = any(f"{one}-".startswith(f"{name}-") for one in path.split("/"))
+            is_meant = is_named and kind in path if name else "/leases" not in path and "/events" not in path
+            if is_meant and process.startswith("manager-") and not waiter.done():
                 waiter.set_result(process)
 
         self.hooks.sent.append(look)
         await asyncio.wait({waiter}, timeout=seconds)
         self.hooks.sent.remove(look)
-        return waiter.result() if waiter.done() else ""
+        sender = waiter.result() if waiter.done() else ""
+        return next((one for one in self.replicas if one.process is not None and one.process.name == sender), None)
 
     def set_clock(self, replica: Replica, skew: float) -> None:
         """The wall clock of the replica's machine jumps: from now on it is ahead by so many seconds."""
@@ -348,9 +339,8 @@ class World:
 
     def forget_changes(self, seconds: float) -> None:
         """The API server forgets its changes while no replica can watch: whoever resumes a watch is answered 410."""
-        for replica in self.replicas:
-            if replica.process is not None:
-                replica.process.network.blind(seconds)
+        for process in self.processes:
+            process.network.blind(seconds)
         self.start("compaction", self._forget(seconds))
 
     async def _forget(self, seconds: float) -> None:
@@ -402,8 +392,7 @@ class World:
         self._server.webhooks.answer_here(origin, self._answer)
 
     async def _answer(self, path: str, body: bytes) -> bytes:
-        processes = [one.process for one in self.replicas if one.process is not None]
-        up = [one for one in processes if one.is_up and one.handlers is not None]
+        up = [one for one in self.processes if one.is_up and one.handlers is not None]
         if not up or asyncio.get_running_loop().time() < self._webhooks_away_until:
             raise CallError("connection refused (simulated)")
         chosen = self.chance.of("service").choice(up)

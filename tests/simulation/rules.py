@@ -105,9 +105,8 @@ class OneWorker(WorldRule):
         parts = path.split("/")
         if not {one.partition(".")[0] for one in _OWNED}.intersection(parts) or parts[-1] == "status":
             return
-        for replica in self.world.replicas:
-            found = replica.process
-            if found is not None and found.name == process and found.network.flying[path] > 1 and method == "PATCH":
+        for found in self.world.processes:
+            if found.name == process and found.network.flying[path] > 1 and method == "PATCH":
                 self.say(f"{process} writes {path} twice at the same time")
 
 

@@ -123,10 +123,7 @@ class Server:
             store,
             token="t",
             signing_key=_KEY,
-            authority=b"",
-            service_accounts=False,
             for_others=True,
-            requests=None,
             address=lambda: "https://127.0.0.1:1",
             now=lambda: _NOW,
         )
