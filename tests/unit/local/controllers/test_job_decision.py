@@ -226,6 +226,8 @@ def test_suspension() -> None:
     assert [(c["status"], c["reason"]) for c in resumed.status["conditions"]] == [("False", "JobResumed")]
     assert resumed.status["startTime"] == at(0)
     assert [r.reason for r in (*suspended.reports, *resumed.reports)] == ["Suspended", "Resumed"]
+    for again in (planned(job(suspend=True, status=suspended.status)), planned(job(status=resumed.status), pod())):
+        assert again.reports == [], "it is told once"
 
 
 def test_a_suspended_job_that_its_last_pods_have_ended_has_a_start() -> None:
