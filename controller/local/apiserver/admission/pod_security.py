@@ -58,7 +58,8 @@ class Violation(NamedTuple):
     detail: str
 
 
-Check = Callable[[Document], Violation | None]
+Check = Callable[[Document], str]
+"""What is wrong with a pod; empty where nothing is."""
 
 
 class LevelVersion(NamedTuple):
@@ -190,7 +191,7 @@ def _details(found: Iterable[Violation]) -> str:
 def violations(pod: Document, level: str) -> list[Violation]:
     """What of a pod, or of a template of pods, violates a level."""
     checks = {"privileged": (), "baseline": _BASELINE, "restricted": _RESTRICTED}[level]
-    return [found for check in checks if (found := check(pod)) is not None]
+    return [Violation(reason, detail) for reason, check in checks if (detail := check(pod))]
 
 
 def _containers(pod: Document) -> Iterator[Document]:
@@ -224,23 +225,36 @@ def _sets(pod: Document, field: str, is_wrong: Callable[[Any], bool]) -> tuple[s
     return " and ".join(who), _quoted(sorted(values))
 
 
-def _never(
-    reason: str, field: str, is_wrong: Callable[[Any], bool], text: str
-) -> Callable[[Document], Violation | None]:
-    """A check that nobody sets a field to what is not allowed."""
+def _never(field: str, is_wrong: Callable[[Any], bool], text: str) -> Check:
+    """A check that nobody sets a field to what is not allowed. A text that ends with a blank is followed by it."""
 
-    def check(pod: Document) -> Violation | None:
+    def check(pod: Document) -> str:
         who, values = _sets(pod, field, is_wrong)
-        return Violation(reason, f"{who} must not set {text}{values if text.endswith(' ') else ''}") if who else None
+        return f"{who} must not set {text}{values if text.endswith(' ') else ''}" if who else ""
 
     return check
 
 
-def _unset(pod: Document, field: str) -> list[str]:
-    """The containers for which neither they nor the pod set a field."""
-    if _setting(spec_of(pod), field) is not None:
-        return []
-    return [one["name"] for one in _containers(pod) if _setting(one, field) is None]
+def _set_by_all(field: str, never: Check, wanted: str) -> Check:
+    """A check that nobody sets a field to what is not allowed, and that the pod or each container sets it."""
+
+    def check(pod: Document) -> str:
+        is_set = _setting(spec_of(pod), field) is not None
+        who = [] if is_set else [one["name"] for one in _containers(pod) if _setting(one, field) is None]
+        missing = f"pod or {_several('container', who)} must set securityContext.{field}{wanted}" if who else ""
+        return never(pod) or missing
+
+    return check
+
+
+def _each(is_wrong: Callable[[Document], bool], wanted: str) -> Check:
+    """A check of each container."""
+
+    def check(pod: Document) -> str:
+        who = [one["name"] for one in _containers(pod) if is_wrong(one)]
+        return f"{_several('container', who)} must set securityContext.{wanted}" if who else ""
+
+    return check
 
 
 def _using(pod: Document, values_of: Callable[[Document], set[str]]) -> tuple[list[str], list[str]]:
@@ -249,154 +263,117 @@ def _using(pod: Document, values_of: Callable[[Document], set[str]]) -> tuple[li
     return [name for name, values in found.items() if values], sorted(set[str]().union(*found.values()))
 
 
-def _added(pod: Document, allowed: Iterable[str]) -> str:
-    who, values = _using(pod, lambda one: set[str](_setting(one, "capabilities.add") or ()) - set(allowed))
-    if not who:
-        return ""
-    return f"{_several('container', who)} must not include {_quoted(values)} in securityContext.capabilities.add"
+def _uses(what: str, values_of: Callable[[Document], set[str]], shown: Callable[[list[str]], str]) -> Check:
+    def check(pod: Document) -> str:
+        who, values = _using(pod, values_of)
+        verb, noun = "uses" if len(who) == 1 else "use", what if len(values) == 1 else f"{what}s"
+        return f"{_several('container', who)} {verb} {noun} {shown(values)}" if who else ""
+
+    return check
 
 
-def _capabilities(pod: Document) -> Violation | None:
-    detail = _added(pod, _CAPABILITIES)
-    return Violation("non-default capabilities", detail) if detail else None
+def _host_ports(container: Document) -> set[str]:
+    return {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
 
 
-def _host_namespaces(pod: Document) -> Violation | None:
-    set_here = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if spec_of(pod).get(field)]
-    return Violation("host namespaces", ", ".join(set_here)) if set_here else None
-
-
-def _host_paths(pod: Document) -> Violation | None:
-    names = [one["name"] for one in spec_of(pod).get("volumes") or () if one.get("hostPath") is not None]
-    return Violation("hostPath volumes", _several("volume", names)) if names else None
-
-
-def _host_ports(pod: Document) -> Violation | None:
-    def taken(container: Document) -> set[str]:
-        return {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
-
-    return _uses(pod, "hostPort", taken, ", ".join)
-
-
-def _probe_hosts(pod: Document) -> Violation | None:
+def _probe_hosts(container: Document) -> set[str]:
     paths = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle.postStart", "lifecycle.preStop")
-    wanted = [f"{path}.{how}.host" for path in paths for how in ("httpGet", "tcpSocket")]
-
-    def named(container: Document) -> set[str]:
-        return {str(dig(container, path)) for path in wanted if dig(container, path)}
-
-    return _uses(pod, "probe or lifecycle host", named, _quoted)
+    hosts = (dig(container, f"{path}.{how}.host") for path in paths for how in ("httpGet", "tcpSocket"))
+    return {str(host) for host in hosts if host}
 
 
-def _uses(
-    pod: Document, what: str, values_of: Callable[[Document], set[str]], shown: Callable[[list[str]], str]
-) -> Violation | None:
-    who, values = _using(pod, values_of)
-    if not who:
-        return None
-    verb, noun = "uses" if len(who) == 1 else "use", what if len(values) == 1 else f"{what}s"
-    return Violation(what, f"{_several('container', who)} {verb} {noun} {shown(values)}")
+def _adds(allowed: Iterable[str]) -> Check:
+    def check(pod: Document) -> str:
+        who, values = _using(pod, lambda one: set[str](_setting(one, "capabilities.add") or ()) - set(allowed))
+        where = "securityContext.capabilities.add"
+        return f"{_several('container', who)} must not include {_quoted(values)} in {where}" if who else ""
+
+    return check
 
 
-def _selinux(pod: Document) -> Violation | None:
+def _host_namespaces(pod: Document) -> str:
+    return ", ".join(f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if spec_of(pod).get(field))
+
+
+def _host_paths(pod: Document) -> str:
+    names = [one["name"] for one in spec_of(pod).get("volumes") or () if one.get("hostPath") is not None]
+    return _several("volume", names) if names else ""
+
+
+def _selinux(pod: Document) -> str:
     def is_wrong(options: Document) -> bool:
         return bool((options.get("type") or "") not in _SELINUX_TYPES or options.get("user") or options.get("role"))
 
     who, _ = _sets(pod, "seLinuxOptions", is_wrong)
-    if not who:
-        return None
     chosen = [one for one in (_setting(part, "seLinuxOptions") for part in (spec_of(pod), *_containers(pod))) if one]
     types = sorted({one.get("type") or "" for one in chosen} - set(_SELINUX_TYPES))
     said = [_several("type", types)] if types else []
     said += [f"{field} may not be set" for field in ("user", "role") if any(one.get(field) for one in chosen)]
-    return Violation("seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(said)}")
+    return f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(said)}" if who else ""
 
 
-def _sysctls(pod: Document) -> Violation | None:
-    names = [one["name"] for one in _setting(spec_of(pod), "sysctls") or () if one["name"] not in _SYSCTLS]
-    return Violation("forbidden sysctls", ", ".join(names)) if names else None
+def _sysctls(pod: Document) -> str:
+    return ", ".join(one["name"] for one in _setting(spec_of(pod), "sysctls") or () if one["name"] not in _SYSCTLS)
 
 
-def _escalation(pod: Document) -> Violation | None:
-    field = "allowPrivilegeEscalation"
-    who = [one["name"] for one in _containers(pod) if _setting(one, field) is not False]
-    detail = f"{_several('container', who)} must set securityContext.{field}=false"
-    return Violation(f"{field} != false", detail) if who else None
+def _drops_all(pod: Document) -> str:
+    dropped = _each(lambda one: "ALL" not in (_setting(one, "capabilities.drop") or ()), 'capabilities.drop=["ALL"]')
+    return "; ".join(filter(None, (dropped(pod), _adds(("NET_BIND_SERVICE",))(pod))))
 
 
-def _dropped_capabilities(pod: Document) -> Violation | None:
-    who = [one["name"] for one in _containers(pod) if "ALL" not in (_setting(one, "capabilities.drop") or ())]
-    said = [f'{_several("container", who)} must set securityContext.capabilities.drop=["ALL"]'] if who else []
-    said += [added] if (added := _added(pod, ("NET_BIND_SERVICE",))) else []
-    return Violation("unrestricted capabilities", "; ".join(said)) if said else None
-
-
-def _volume_types(pod: Document) -> Violation | None:
+def _volume_types(pod: Document) -> str:
     found = {
         one["name"]: next((kind for kind in one if kind != "name"), "unknown")
         for one in spec_of(pod).get("volumes") or ()
         if _VOLUMES.isdisjoint(one)
     }
-    if not found:
-        return None
     verb, types = "uses" if len(found) == 1 else "use", sorted(set(found.values()))
-    detail = f"{_several('volume', list(found))} {verb} {_several('restricted volume type', types)}"
-    return Violation("restricted volume types", detail)
-
-
-def _non_root(pod: Document) -> Violation | None:
-    reason, field = "runAsNonRoot != true", "securityContext.runAsNonRoot"
-    if wrong := _never(reason, "runAsNonRoot", lambda value: not value, f"{field}=false")(pod):
-        return wrong
-    who = _unset(pod, "runAsNonRoot")
-    return Violation(reason, f"pod or {_several('container', who)} must set {field}=true") if who else None
-
-
-def _seccomp(pod: Document) -> Violation | None:
-    if wrong := _SECCOMP(pod):
-        return wrong
-    who = _unset(pod, "seccompProfile.type")
-    detail = f"pod or {_several('container', who)} must set securityContext.seccompProfile.type to "
-    return Violation("seccompProfile", f'{detail}"RuntimeDefault" or "Localhost"') if who else None
+    return f"{_several('volume', list(found))} {verb} {_several('restricted volume type', types)}" if found else ""
 
 
 def _with_host_users(check: Check) -> Check:
     """A check that a user namespace of the pod's own makes needless."""
-    return lambda pod: None if spec_of(pod).get("hostUsers") is False else check(pod)
+    return lambda pod: "" if spec_of(pod).get("hostUsers") is False else check(pod)
 
 
 def _is_no_profile(value: Any) -> bool:
     return value not in _PROFILES
 
 
-_SECCOMP = _never("seccompProfile", "seccompProfile.type", _is_no_profile, "securityContext.seccompProfile.type to ")
-_PROC_MOUNT = _never("procMount", "procMount", lambda value: value != "Default", "securityContext.procMount to ")
-_ALWAYS = {
-    "appArmorProfile": _never(
-        "forbidden AppArmor profile", "appArmorProfile.type", _is_no_profile, "AppArmor profile type to "
-    ),
-    "hostNamespaces": _host_namespaces,
-    "hostPorts": _host_ports,
-    "hostProbesAndHostLifecycle": _probe_hosts,
-    "privileged": _never("privileged", "privileged", bool, "securityContext.privileged=true"),
-    "seLinuxOptions": _selinux,
-    "sysctls": _sysctls,
-}
-_ONLY_BASELINE = {
-    "capabilities_baseline": _capabilities,
-    "hostPathVolumes": _host_paths,
-    "procMount": _with_host_users(_PROC_MOUNT),
-    "seccompProfile_baseline": _SECCOMP,
-}
-_BASELINE = tuple(check for _, check in sorted({**_ALWAYS, **_ONLY_BASELINE}.items()))
-"""In the order of their names, so that texts are those of Kubernetes."""
+_NO_ROOT = _never("runAsNonRoot", lambda value: not value, "securityContext.runAsNonRoot=false")
+_SECCOMP = _never("seccompProfile.type", _is_no_profile, "securityContext.seccompProfile.type to ")
+_PROC_MOUNT = _never("procMount", lambda value: value != "Default", "securityContext.procMount to ")
+_ALWAYS = (
+    ("forbidden AppArmor profile", _never("appArmorProfile.type", _is_no_profile, "AppArmor profile type to ")),
+    ("host namespaces", _host_namespaces),
+    ("hostPort", _uses("hostPort", _host_ports, ", ".join)),
+    ("probe or lifecycle host", _uses("probe or lifecycle host", _probe_hosts, _quoted)),
+    ("privileged", _never("privileged", bool, "securityContext.privileged=true")),
+    ("seLinuxOptions", _selinux),
+    ("forbidden sysctls", _sysctls),
+)
+"""Reasons and checks of both levels; as in the next two tuples, in the order in which Kubernetes names them."""
+_BASELINE = (
+    _ALWAYS[0],
+    ("non-default capabilities", _adds(_CAPABILITIES)),
+    _ALWAYS[1],
+    ("hostPath volumes", _host_paths),
+    *_ALWAYS[2:5],
+    ("procMount", _with_host_users(_PROC_MOUNT)),
+    _ALWAYS[5],
+    ("seccompProfile", _SECCOMP),
+    _ALWAYS[6],
+)
 _RESTRICTED = (
-    *_ALWAYS.values(),
-    _escalation,
-    _dropped_capabilities,
-    _PROC_MOUNT,
-    _volume_types,
-    _with_host_users(_non_root),
-    _with_host_users(_never("runAsUser=0", "runAsUser", lambda value: value == 0, "runAsUser=0")),
-    _seccomp,
+    *_ALWAYS,
+    (
+        "allowPrivilegeEscalation != false",
+        _each(lambda one: _setting(one, "allowPrivilegeEscalation") is not False, "allowPrivilegeEscalation=false"),
+    ),
+    ("unrestricted capabilities", _drops_all),
+    ("procMount", _PROC_MOUNT),
+    ("restricted volume types", _volume_types),
+    ("runAsNonRoot != true", _with_host_users(_set_by_all("runAsNonRoot", _NO_ROOT, "=true"))),
+    ("runAsUser=0", _with_host_users(_never("runAsUser", lambda value: value == 0, "runAsUser=0"))),
+    ("seccompProfile", _set_by_all("seccompProfile.type", _SECCOMP, ' to "RuntimeDefault" or "Localhost"')),
 )

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every cluster has from its beginning."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,50 +13,24 @@ from trainwright.controller.local.apiserver.kinds.registry import ResourceRegist
 from trainwright.controller.local.apiserver.request.info import RequestInfo, ServerRequest, WriteQuery
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 
-NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MANAGER = "kube-apiserver"
+_PRESETS = Path(__file__).parent / "presets.json"
 _ROLES = Path(authorization.__file__).parent / "bootstrap_roles.json"
 """Made by `hack/published_schemas.py`."""
+_CLASSES, _RBAC = "storage.k8s.io/v1/storageclasses", "rbac.authorization.k8s.io/v1"
 
 
-def _roles() -> Iterable[tuple[str, str, str, Document]]:
-    for plural, documents in msgspec.json.decode(_ROLES.read_bytes()).items():
-        for document in documents:
-            yield "rbac.authorization.k8s.io", "v1", plural, document
-
-
-_PRIORITIES = (
-    (
-        "system-cluster-critical",
-        2_000_000_000,
-        "Used for system critical pods that must run in the cluster; they can be moved to another node.",
-    ),
-    (
-        "system-node-critical",
-        2_000_001_000,
-        "Used for system critical pods that must not be moved from their current node.",
-    ),
-)
-
-
-def _presets(authority: bytes, *, volumes: bool) -> Iterable[tuple[str, str, str, Document]]:
-    for name in NAMESPACES:
-        yield "", "v1", "namespaces", {"metadata": {"name": name}}
+def _presets(authority: bytes, *, volumes: bool, rbac: bool) -> dict[str, list[Document]]:
+    """Objects by version and plural."""
+    found: dict[str, list[Document]] = msgspec.json.decode(_PRESETS.read_bytes())
     # Programs that serve HTTPS themselves, such as kube-scheduler, ask here whose client certificates to believe.
     place = {"name": "extension-apiserver-authentication", "namespace": "kube-system"}
-    yield "", "v1", "configmaps", {"metadata": place, "data": {"client-ca-file": authority.decode()}}
-    for name, value, text in _PRIORITIES:
-        document: Document = {"metadata": {"name": name}, "value": value, "description": text}
-        yield "scheduling.k8s.io", "v1", "priorityclasses", document
-    if volumes:
-        default = {"storageclass.kubernetes.io/is-default-class": "true"}
-        document = {
-            "metadata": {"name": "local", "annotations": default},
-            "provisioner": "trainwright.local/folder",
-            "reclaimPolicy": "Delete",
-            "volumeBindingMode": "Immediate",
-        }
-        yield "storage.k8s.io", "v1", "storageclasses", document
+    found["v1/configmaps"] = [{"metadata": place, "data": {"client-ca-file": authority.decode()}}]
+    if not volumes:
+        del found[_CLASSES]
+    if rbac:
+        found |= {f"{_RBAC}/{plural}": roles for plural, roles in msgspec.json.decode(_ROLES.read_bytes()).items()}
+    return found
 
 
 async def add_presets(
@@ -80,8 +53,10 @@ async def add_presets(
         now: the time of day.
     """
     options = WriteQuery(manager=_MANAGER, dry_run=False, validation="Ignore")
-    for group, version, plural, body in (*_presets(authority, volumes=volumes), *(_roles() if rbac else ())):
-        served = registry.find(group, version, plural)
+    presets = _presets(authority, volumes=volumes, rbac=rbac).items()
+    for kind, body in [(kind, body) for kind, documents in presets for body in documents]:
+        *group, version, plural = kind.split("/")
+        served = registry.find("".join(group), version, plural)
         if served is None:
             continue
         document = {"apiVersion": served.api_version, "kind": served.kind, **body}
