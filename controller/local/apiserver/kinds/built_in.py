@@ -4,7 +4,7 @@
 The kinds that are answered and not stored, such as reviews, are here too.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from trainwright.api.objects import Document
@@ -155,50 +155,26 @@ _FIELDS: Mapping[str, Callable[[Document], Iterator[str]]] = {
 """What is warned of in objects of a kind that is acted on."""
 
 
-class BuiltInManagers(Mapping[str, FieldManager]):
-    """The field managers of a kind by subresource, made when they are asked for: most kinds are never written."""
-
-    def __init__(self, row: RecordedKind, strategy: Strategy, subresources: Mapping[str, Subresource]) -> None:
-        self._row, self._strategy = row, strategy
-        self._made: dict[str, FieldManager] = {}
-        own = ("", *(sorted(subresources.keys() & {"approval", "finalize", "status"})))
-        self._of_others = {name: sub for name, sub in subresources.items() if sub.group}
-        self._names = (*own, *self._of_others)
-
-    def __getitem__(self, subresource: str) -> FieldManager:
-        if subresource not in self._names:
-            raise KeyError(subresource)
-        made = self._made.get(subresource)
-        if made is None:
-            other = self._of_others.get(subresource)
-            made = self._made[subresource] = self._own(subresource) if other is None else _of_another_kind(other)
-        return made
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def _own(self, subresource: str) -> FieldManager:
-        row = self._row
-        paths = self._strategy.reset_fields.get(subresource, ())
-        reset = fieldset.of(*(tuple(f"f:{step}" for step in path) for path in paths))
-        return FieldManager(
-            builtin(row.model),
-            row.api_version,
-            row.kind,
-            subresource=subresource,
-            reset=reset,
-            empty=zero(row.model, apiVersion=row.api_version, kind=row.kind),
+def _managers(row: RecordedKind, strategy: Strategy, subresources: Iterable[Subresource]) -> dict[str, FieldManager]:
+    """The field managers of a kind by subresource."""
+    found: dict[str, FieldManager] = {}
+    for sub in (Subresource("", row.kind, ()), *subresources):
+        if sub.group:
+            version, model = f"{sub.group}/{sub.version}", model_of_body(sub)
+        elif sub.name in ("", "approval", "finalize", "status"):
+            version, model = row.api_version, row.model
+        else:
+            continue
+        paths = strategy.reset_fields.get(sub.name, ())
+        found[sub.name] = FieldManager(
+            builtin(model),
+            version,
+            sub.kind,
+            subresource=sub.name,
+            reset=fieldset.of(*(tuple(f"f:{step}" for step in path) for path in paths)),
+            empty=zero(model, apiVersion=version, kind=sub.kind),
         )
-
-
-def _of_another_kind(sub: Subresource) -> FieldManager:
-    version = f"{sub.group}/{sub.version}"
-    model = model_of_body(sub)
-    nothing = zero(model, apiVersion=version, kind=sub.kind)
-    return FieldManager(builtin(model), version, sub.kind, subresource=sub.name, empty=nothing)
+    return found
 
 
 _STRATEGIES: dict[str, type[BuiltInStrategy]] = {
@@ -276,7 +252,7 @@ def resource_of(
     return Resource(
         **{name: getattr(row, name) for name in _OF_THE_ROW},
         strategy=strategy,
-        managers=BuiltInManagers(row, strategy, subresources),
+        managers=_managers(row, strategy, subresources.values()),
         subresources=subresources,
         to_storage=to_storage,
         from_storage=from_storage,
