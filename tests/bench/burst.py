@@ -27,7 +27,9 @@ import aiohttp
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests import builders
 from tests.managers import MANAGER, start_manager
+from trainwright.api.objects import wire
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.waiting import eventually
@@ -46,12 +48,8 @@ RUNTIME = runtime_document("burst", namespace="")
 
 
 def train_job(namespace: str, name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"runtimeRef": {"name": "burst"}, "trainer": {"numNodes": 2, "env": [{"name": "A", "value": "b"}]}},
-    }
+    trainer = {"numNodes": 2, "env": [{"name": "A", "value": "b"}]}
+    return wire(builders.train_job(name, namespace, uid="", runtimeRef={"name": "burst"}, trainer=trainer))
 
 
 class BareClient:

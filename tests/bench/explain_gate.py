@@ -22,12 +22,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import msgspec
 
+from tests import builders
 from tests.bench.machine import budget
 from tests.integration.trainer.reporting import definitions
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.kubernetes.events.v1 import Event
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
 from trainwright.controller.local.cluster import api_server, install
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, load_config
@@ -36,40 +38,18 @@ from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.job.pods import trimmed
+from trainwright.plugins.testing import runtime_document
 
-STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 AT_ONCE = 32
 PODS_A_JOB = 2
 CHANGES_A_SECOND = 20
 
 
-def runtime() -> dict[str, Any]:
-    pod = {"containers": [{"name": "node", "image": "python"}]}
-    replicated = {"name": "node", "template": {"metadata": STEP, "spec": {"template": {"spec": pod}}}}
-    return {
-        "apiVersion": ClusterTrainingRuntime.RESOURCE.api_version,
-        "kind": "ClusterTrainingRuntime",
-        "metadata": {"name": "r"},
-        "spec": {"mlPolicy": {"numNodes": PODS_A_JOB}, "template": {"spec": {"replicatedJobs": [replicated]}}},
-    }
-
-
-def pod(job: str, index: int, jobset_uid: str) -> dict[str, Any]:
-    labels = {
-        "jobset.sigs.k8s.io/jobset-name": job,
-        "jobset.sigs.k8s.io/jobset-uid": jobset_uid,
-        "jobset.sigs.k8s.io/replicatedjob-name": "node",
-        "jobset.sigs.k8s.io/job-index": "0",
-        "jobset.sigs.k8s.io/restart-attempt": "0",
-        "batch.kubernetes.io/job-completion-index": str(index),
-    }
+def pod(job: str, index: int, jobset_uid: str) -> Document:
     env = [{"name": f"VARIABLE_{number}", "value": "x" * 30} for number in range(30)]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"{job}-node-0-{index}", "namespace": "default", "labels": labels},
-        "spec": {"nodeName": "n", "containers": [{"name": "node", "image": "python", "env": env}]},
-    }
+    containers = [{"name": "node", "image": "python", "env": env}]
+    made = builders.pod(index, job=job, namespace="default", jobset_uid=jobset_uid, containers=[], nodeName="n")
+    return {**made, "spec": {**made["spec"], "containers": containers}}
 
 
 def status(restarts: int = 0) -> dict[str, Any]:
@@ -108,7 +88,9 @@ async def serve(folder: Path) -> None:
         client = Client(api.transport())
         await install(client, definitions(), owner="bench")
         await eventually(lambda: client.list(ClusterTrainingRuntime), lambda _: True, ignore=(NotFound,))
-        await client.create(runtime(), kind=ClusterTrainingRuntime.RESOURCE)
+        await client.create(
+            runtime_document("r", namespace="", policy={"numNodes": PODS_A_JOB}), kind=ClusterTrainingRuntime.RESOURCE
+        )
         print("ready", flush=True)
         await asyncio.Event().wait()
 

@@ -2,20 +2,16 @@
 """The whole chain without any part of ours: a JobSet becomes Jobs and pods, and completes on pretend nodes."""
 
 import json
-from typing import Any
 
+from tests import builders
+from trainwright.api.objects import Document, wire
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.plugins.testing import replicated_job
 
 
-def jobset(namespace: str) -> dict[str, Any]:
-    pod = {"containers": [{"name": "node", "image": "example.com/none"}], "restartPolicy": "Never"}
-    job = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": {"spec": pod}}
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": {"name": "chain", "namespace": namespace},
-        "spec": {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}]},
-    }
+def jobset(namespace: str) -> Document:
+    node = replicated_job(parallelism=2, completions=2, completionMode="Indexed", pod={"restartPolicy": "Never"})
+    return wire(builders.jobset(node, name="chain", namespace=namespace, uid=""))
 
 
 def test_a_jobset_becomes_jobs_and_pods_and_completes(cluster: ControlPlane, cluster_namespace: str) -> None:

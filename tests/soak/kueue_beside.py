@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from tests import kueue
+from tests.builders import train_job
 from tests.managers import MANAGER, start_manager
 from tests.pretending import pods_run_on
 from tests.repository import ROOT
 from tests.soak._kueue_build import DEFINITIONS, ORIGINAL, WEBHOOKS, built
+from trainwright.api.objects import wire
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.component import answers
@@ -87,14 +89,9 @@ class Side:
         """Create a job of two nodes."""
         labels = {"kueue.x-k8s.io/queue-name": "queue", "kueue.x-k8s.io/priority-class": priority}
         each = {"numNodes": 2, "resourcesPerNode": {"requests": {"cpu": f"{cpus * 500}m"}}}
-        self.plane.stored.create(
-            {
-                "apiVersion": "trainer.kubeflow.org/v1alpha1",
-                "kind": "TrainJob",
-                "metadata": {"name": name, "namespace": space, "labels": labels},
-                "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "plain"}, "trainer": each},
-            }
-        )
+        reference = {"kind": "TrainingRuntime", "name": "plain"}
+        made = train_job(name, space, uid="", labels=labels, runtimeRef=reference, trainer=each)
+        self.plane.stored.create(wire(made))
 
     def pods(self, space: str, name: str = "") -> list[Document]:
         """Pods that run, of one job or of all."""

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tests.builders import train_job
 from tests.installation import CONFIG, NAME, NAMESPACE, WITHOUT_ADMISSION, Document, Installation, install, kustomized
 from tests.managers import MANAGER, is_asked
 from tests.repository import ROOT
+from trainwright.api.objects import wire
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.audit import AuditedCall
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
@@ -25,7 +27,6 @@ from trainwright.plugins.testing import replicated_job, runtime_document
 
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 GROUPS = ROOT / "tests" / "conformance" / "crds"
-API = "trainer.kubeflow.org/v1alpha1"
 CERTIFICATE = "kubeflow-trainer-webhook-cert"
 SECONDS = 90
 OBSOLETE = "trainer.kubeflow.org/resource-in-use"
@@ -109,8 +110,7 @@ def runtime(
 def job(name: str, namespace: str, kind: str = "TrainingRuntime", of: str = "", **spec: Any) -> Document:
     """A TrainJob."""
     reference = {"name": of or name, "kind": kind}
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": API, "kind": "TrainJob", "metadata": metadata, "spec": {"runtimeRef": reference, **spec}}
+    return wire(train_job(name, namespace, uid="", runtimeRef=reference, **spec))
 
 
 def everything(this: Round) -> None:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Apply on a real API server: it writes only differences, gives up fields, and changes nothing of others."""
 
+from typing import Any
+
 import pytest
 
+from tests import builders
 from tests.integration.runtime.conftest import quiet_manager, running
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Service
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
-from trainwright.api.objects import controller_of, owners_of, resource_version_of
+from trainwright.api.objects import Document, controller_of, owners_of, resource_version_of, wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Action, ClusterConfig, Conflict, Manager, MetadataOnly, NotControlled
 from trainwright.controller.runtime.errors import ConfigurationError
@@ -223,13 +226,8 @@ async def test_status_is_written_only_when_it_differs(config: ClusterConfig, nam
         assert not (await m.client.get(Service, "s", namespace)).status.conditions  # type: ignore[union-attr]
 
 
-def train_job(namespace: str, **spec: object) -> dict[str, object]:
-    return {
-        "apiVersion": TrainJob.RESOURCE.api_version,
-        "kind": TrainJob.RESOURCE.kind,
-        "metadata": {"name": "emptied", "namespace": namespace},
-        "spec": {"runtimeRef": {"name": "r"}, "suspend": True, **spec},
-    }
+def train_job(namespace: str, **spec: Any) -> Document:
+    return wire(builders.train_job("emptied", namespace, uid="", suspend=True, **spec))
 
 
 async def test_what_is_emptied_is_empty_and_not_refused(config: ClusterConfig, namespace: str) -> None:

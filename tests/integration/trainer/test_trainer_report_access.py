@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from prometheus_client import CollectorRegistry
 
-from tests.builders import jobset, train_job
+from tests.builders import jobset, pod, train_job
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
@@ -63,9 +63,9 @@ class Team:
     async def pod(self, name: str, job: str) -> None:
         """A pod of the JobSet of a job."""
         jobset = await self.client.get(JobSet, job, self.namespace)
-        metadata = {"name": name, "namespace": self.namespace, "labels": {LABEL_JOBSET_UID: uid_of(jobset)}}
-        spec = {"serviceAccountName": "training", "containers": [{"name": "node", "image": "example.com/none"}]}
-        await self.client.create({"metadata": metadata, "spec": spec}, kind=Pod.RESOURCE)
+        labels = {LABEL_JOBSET_UID: uid_of(jobset)}
+        made = pod(name=name, namespace=self.namespace, labels=labels, serviceAccountName="training")
+        await self.client.create(made, kind=Pod.RESOURCE)
 
     async def token(self, for_job: str, *, pod: str = "", namespace: str = "", audience_: str = "") -> str:
         """A token of the account for reports of a job, bound to a pod or to nothing."""

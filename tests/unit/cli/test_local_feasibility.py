@@ -5,20 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import train_job
 from tests.repository import ROOT
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, wire
 from trainwright.controller.cli.local import daemon, feasibility
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.node.images import Images
 
 
 def job_of(runtime: str, command: tuple[str, ...] = ("python", "train.py")) -> Document:
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "job", "namespace": "default"},
-        "spec": {"runtimeRef": {"name": runtime}, "trainer": {"command": list(command)} if command else {}},
-    }
+    trainer = {"command": list(command)} if command else {}
+    return wire(train_job("job", "default", runtimeRef={"name": runtime}, trainer=trainer))
 
 
 def objects_of(job: Document) -> list[Document]:

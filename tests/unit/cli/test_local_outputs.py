@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders import train_job
+from trainwright.api.objects import wire
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local import local_jobs, outputs
 from trainwright.controller.cli.local.local_jobs import RefusedError
@@ -37,7 +39,7 @@ def job_of(name: str, uid: str, **annotations: str) -> Any:
     pods = {"metadata": {"annotations": {f"{key}.trainwright.dev/node": value for key, value in annotations.items()}}}
     part = {"name": "node", "template": {"spec": {"template": pods}}}
     patch = {"manager": "a.b/c", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [part]}}}}
-    return {"metadata": {"name": name, "uid": uid}, "spec": {"runtimePatches": [patch]}}
+    return wire(train_job(name, "default", uid=uid, runtimePatches=[patch]))
 
 
 def test_the_end_of_a_job_names_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,12 @@ from typing import Any, Self
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests import builders
+from tests.builders import pod, train_job
 from tests.issuers import Signer, claims
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
-from trainwright.api.kubernetes.meta.v1 import ObjectMeta
+from trainwright.api.objects import wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime.cache.cache import Cache
@@ -43,13 +45,11 @@ def is_jobsets(request: Request) -> bool:
 
 
 def jobset(uid: str, owner: str, version: str) -> dict[str, Any]:
-    reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": JOB, "uid": owner}
-    metadata = {"name": JOB, "namespace": SPACE, "uid": uid, "resourceVersion": version}
-    return {"metadata": {**metadata, "ownerReferences": [{**reference, "controller": True}]}}
+    return wire(builders.jobset(name=JOB, namespace=SPACE, uid=uid, version=version, owner=trainjob(owner)))
 
 
 def trainjob(uid: str = "job-uid") -> TrainJob:
-    return TrainJob(metadata=ObjectMeta(name=JOB, namespace=SPACE, uid=uid))
+    return train_job(JOB, SPACE, uid=uid)
 
 
 class Cluster:
@@ -96,8 +96,7 @@ class Cluster:
 
     def has_pod(self, jobset_uid: str, uid: str = "pod-uid", *, times: float = FOREVER) -> None:
         labels = {LABEL_JOBSET_UID: jobset_uid} if jobset_uid else {}
-        metadata = {"name": "node-0", "namespace": SPACE, "uid": uid, "labels": labels}
-        self.transport.answer(is_pod, {"metadata": metadata}, times=times)
+        self.transport.answer(is_pod, pod(name="node-0", namespace=SPACE, uid=uid, labels=labels), times=times)
 
     def count(self, result: str) -> float:
         return self.registry.get_sample_value("trainer_progress_pod_checks_total", {"result": result}) or 0

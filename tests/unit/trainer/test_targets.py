@@ -6,6 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests import builders
+from tests.builders import running
 from tests.unit.plugins.blueprints import blueprint, job_template
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -84,12 +86,11 @@ async def test_what_is_not_known_yet() -> None:
 
 
 def pod(name: str, created: str, **fields: Any) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "team", "uid": f"uid-{name}", "creationTimestamp": created}
-    metadata |= fields.pop("metadata", {})
-    name_of_main = fields.pop("main", "node")
-    containers = [{"name": "side", "state": {"running": {}}}, {"name": name_of_main, **fields}]
-    spec = {"nodeName": "n", "containers": [{"name": "side"}, {"name": name_of_main}]}
-    return {"metadata": metadata, "spec": spec, "status": {"containerStatuses": containers}}
+    about = fields.pop("metadata", {})
+    containers = [{"name": "side", "state": running()}, {"name": fields.pop("main", "node"), **fields}]
+    return builders.pod(
+        name=name, namespace="team", uid=f"uid-{name}", created=created, meta=about, containers=containers, nodeName="n"
+    )
 
 
 def failed(pod: dict[str, Any]) -> dict[str, Any]:

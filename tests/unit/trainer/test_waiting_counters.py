@@ -2,12 +2,14 @@
 """Which events of a JobSet may wait for company: those that change its counters and nothing else."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from trainwright.api.jobset.v1alpha2 import JobSet, JobSetStatus, ReplicatedJobStatus
-from trainwright.api.kubernetes.meta.v1 import Condition, ManagedFieldsEntry, ObjectMeta
-from trainwright.api.objects import AnyObject, Key
+from tests import builders
+from tests.builders import condition, counts
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.objects import AnyObject, Document, Key
 from trainwright.controller.runtime import Cache, Client, Event
 from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.controller.sources import KindSource
@@ -19,38 +21,29 @@ from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, waiting
 COUNTERS = ("replicated_jobs_status",)
 
 
-def counts(active: int) -> ReplicatedJobStatus:
-    return ReplicatedJobStatus(name="node", active=active, ready=0, succeeded=0, failed=0, suspended=0)
+def jobset(version: str, *, status: Document | None = None, generation: int = 1, **meta: Any) -> JobSet:
+    return builders.jobset(
+        uid=meta.pop("uid", "u"), version=version, meta={"generation": generation, **meta}, status=status
+    )
 
 
-def jobset(version: str, *, status: JobSetStatus | None = None, generation: int = 1, **metadata: object) -> JobSet:
-    meta = ObjectMeta(name="j", namespace="n", uid="u", resource_version=version, generation=generation)
-    for name, value in metadata.items():
-        setattr(meta, name, value)
-    return JobSet(metadata=meta, status=status)
-
-
-ONE = JobSetStatus(restarts=0, replicated_jobs_status=[counts(1)])
-TWO = JobSetStatus(restarts=0, replicated_jobs_status=[counts(2)])
-ENDED = JobSetStatus(
-    restarts=0,
-    replicated_jobs_status=[counts(2)],
-    conditions=[Condition(type="Completed", status="True", reason="r", message="m", last_transition_time="t")],
-)
+ONE: Document = {"restarts": 0, "replicatedJobsStatus": [counts(active=1)]}
+TWO: Document = {"restarts": 0, "replicatedJobsStatus": [counts(active=2)]}
+ENDED: Document = {**TWO, "conditions": [condition("Completed")]}
 
 
 @pytest.mark.parametrize(
     ("old", "new", "seconds"),
     [
-        (jobset("1"), jobset("2", status=JobSetStatus(replicated_jobs_status=[counts(1)])), COUNTERS_SECONDS),
+        (jobset("1"), jobset("2", status={"replicatedJobsStatus": [counts(active=1)]}), COUNTERS_SECONDS),
         (jobset("1"), jobset("2", status=ONE), COUNTERS_SECONDS),
         (jobset("1", status=ONE), jobset("2", status=TWO), COUNTERS_SECONDS),
-        (jobset("1", status=ONE), jobset("2", status=TWO, managed_fields=[ManagedFieldsEntry()]), COUNTERS_SECONDS),
+        (jobset("1", status=ONE), jobset("2", status=TWO, managedFields=[{}]), COUNTERS_SECONDS),
         (jobset("1", status=ONE), jobset("2", status=ENDED), 0.0),
-        (jobset("1", status=ONE), jobset("2", status=JobSetStatus(restarts=1, replicated_jobs_status=[])), 0.0),
+        (jobset("1", status=ONE), jobset("2", status={"restarts": 1, "replicatedJobsStatus": []}), 0.0),
         (jobset("1", status=ONE), jobset("2", status=TWO, generation=2), 0.0),
         (jobset("1", status=ONE), jobset("2", status=TWO, labels={"a": "b"}), 0.0),
-        (jobset("1", status=ONE), jobset("2", status=TWO, deletion_timestamp="t"), 0.0),
+        (jobset("1", status=ONE), jobset("2", status=TWO, deletionTimestamp="t"), 0.0),
         (jobset("1", status=ONE), jobset("2", status=TWO, uid="other"), 0.0),
         (jobset("1", status=ONE), jobset("2"), 0.0),
         (jobset("1", status=ONE, generation=0), jobset("2", status=TWO, generation=0), 0.0),

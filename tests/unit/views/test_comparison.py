@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from trainwright.api.objects import Document
+from tests.builders import progress, train_job
+from trainwright.api.objects import Document, wire
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
 from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.views.comparison import (
@@ -34,21 +35,18 @@ def row(step: float, *, lows: dict[str, float] | None = None, **values: float) -
 
 def job(name: str, *words: str, metrics: dict[str, str] | None = None, **trainer: Any) -> Document:
     command = ["torchrun", "/work/train.py", *words]
-    document: Document = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": f"uid-{name}",
-            "creationTimestamp": "2026-11-25T11:00:00Z",
-        },
-        "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"command": command, **trainer}},
-    }
-    if metrics is not None:
-        told = [{"name": key, "value": value} for key, value in metrics.items()]
-        document["status"] = {"trainerStatus": {"lastUpdatedTime": "2026-11-25T11:30:00Z", "metrics": told}}
-    return document
+    told = progress(at="2026-11-25T11:30:00Z", metrics=metrics) if metrics is not None else None
+    return wire(
+        train_job(
+            name,
+            "default",
+            uid=f"uid-{name}",
+            created="2026-11-25T11:00:00Z",
+            progress=told,
+            runtimeRef={"name": "torch-distributed"},
+            trainer={"command": command, **trainer},
+        )
+    )
 
 
 def differing(comparison: JobComparison) -> dict[str, list[str | None]]:
