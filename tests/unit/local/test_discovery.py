@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clients accept, the documents of discovery, and the pages that answer with them.
 
-tests/integration/local/test_local_discovery.py compares the documents with those of the real API server.
+tests/integration/local/test_views_on_the_real_server.py compares the documents with those of the real API server.
 """
 
 from dataclasses import replace

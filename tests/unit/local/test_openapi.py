@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenAPI documents: complete, and with what kubectl looks for.
 
-kubectl itself reads them in tests/integration/local/test_local_openapi.py.
+tests/integration/local/test_views_on_the_real_server.py compares them with the real ones; kubectl reads them beside it.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protobuf bodies: what is read, and what is said of broken ones.
 
-tests/integration/local/test_local_protobuf.py decodes what the real API server encodes.
+tests/integration/local/test_views_on_the_real_server.py decodes what the real API server encodes.
 """
 
 import struct

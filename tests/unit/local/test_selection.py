@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Label and field selectors: what they match, and what is said of wrong ones.
 
-tests/integration/local/test_local_selection.py compares the same with the real API server.
+tests/integration/local/test_views_on_the_real_server.py compares the same with the real API server.
 """
 
 from typing import Any

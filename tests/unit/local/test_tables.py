@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables: ages, the status of pods, custom columns, and what a Table holds.
 
-tests/integration/local/test_local_tables.py compares the cells of every built-in kind with the real API server's.
+tests/integration/local/test_views_on_the_real_server.py compares the cells of all kinds with the real ones.
 """
 
 from datetime import UTC, datetime, timedelta

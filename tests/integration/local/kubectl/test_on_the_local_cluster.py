@@ -199,7 +199,7 @@ async def test_who_and_what(kubectl: Kubectl) -> None:
     # The administrator's token of the kubeconfig yields to one that is given.
     assert whoami.out == "system:serviceaccount:default:default"
     done = await kubectl("create", "token", "default", "--duration=1m")
-    assert "may not specify a duration less than 10 minutes" in done.err
+    assert "spec.expirationSeconds" in done.err
 
 
 async def test_a_pod_asks_the_api_server_with_its_own_token(kubectl: Kubectl) -> None:
@@ -221,3 +221,16 @@ async def test_what_get_prints_of_several_objects_can_be_applied(kubectl: Kubect
     assert done.code == 1
     assert 'unknown field "dats"' in done.err
     assert (await kubectl("get", "configmap", "a", "-o", "jsonpath={.data.key}")).out == "new"
+
+
+async def test_what_there_is(kubectl: Kubectl) -> None:
+    """Discovery and OpenAPI, as kubectl reads them."""
+    explained = (await kubectl("explain", "job.spec.completions")).out
+    assert "GROUP:      batch" in explained
+    assert "FIELD: completions <integer>" in explained
+    assert "fieldRef\t<ObjectFieldSelector>" in (await kubectl("explain", "pods.spec.containers.env.valueFrom")).out
+    explained = (await kubectl("explain", "jobsets.spec.successPolicy", "--recursive")).out
+    assert "operator\t<string>" in explained
+    listed = (await kubectl("api-resources", "--no-headers", "-o", "name")).out
+    assert {"pods", "jobs.batch", "jobsets.jobset.x-k8s.io"} <= set(listed.split())
+    assert "jobs.batch" in (await kubectl("api-resources", "--no-headers", "-o", "name", "--categories=all")).out
