@@ -189,7 +189,7 @@ class FluxPlugin:
     def watches(self) -> Sequence[Watch]:
         return (Watch(core.ConfigMap.RESOURCE, metadata_only=True),)
 
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+    def validate(self, info: Info) -> Iterable[Finding]:
         """The runtime must not have an init container with the name of the one that the plugin adds."""
         nodes = info.pod_set(NODE)
         if info.ml_policy_or_empty.flux is None or nodes is None:
@@ -199,7 +199,7 @@ class FluxPlugin:
                 problem = "the Flux plugin adds an init container of this name; rename the runtime's"
                 yield invalid("spec.trainer.initContainers", _INSTALLER, problem)
 
-    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
+    def reporter(self, info: Info) -> PodRef | None:
         """The first node, which is the lead broker and starts rank 0."""
         return PodRef.first_of(info.pod_set(NODE)) if info.ml_policy_or_empty.flux is not None else None
 

@@ -66,7 +66,7 @@ class MPIPlugin:
     def watches(self) -> Sequence[Watch]:
         return (Watch(core.ConfigMap.RESOURCE, metadata_only=True),)
 
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+    def validate(self, info: Info, job: TrainJob) -> Iterable[Finding]:
         """Where the launcher is a node, several nodes need both jobs. Users must not set the variables of Open MPI."""
         policy = info.ml_policy_or_empty.mpi
         trainer = job.spec_or_empty.trainer
@@ -81,14 +81,14 @@ class MPIPlugin:
         if reserved:
             yield invalid("spec.trainer.env", trainer.env, f"{', '.join(reserved)}: set by the MPI plugin; remove them")
 
-    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+    def validate_shaped(self, info: Info, job: TrainJob) -> Iterable[Finding]:
         """Warn of nodes with another image than the launcher, and of numbers of pods that were hardly meant."""
         policy = info.ml_policy_or_empty.mpi
         if policy is not None:
             yield from _about_images(info, policy)
             yield from _about_numbers(info, policy, job)
 
-    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
+    def reporter(self, info: Info) -> PodRef | None:
         """The pod in the first line of the host file, where mpirun starts rank 0: the launcher, if it is a node."""
         policy = info.ml_policy_or_empty.mpi
         if policy is None:

@@ -67,7 +67,7 @@ class ProgressFilePlugin:
             else:
                 yield Warned(problem.warning)
 
-    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002
+    def validate_shaped(self, info: Info, job: TrainJob) -> Iterable[Finding]:
         """Warn where the container that trains does not exist."""
         wanted = _declaration(info, job)
         if not wanted.reads_file:

@@ -39,12 +39,12 @@ class TorchPlugin:
 
     name = "Torch"
 
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+    def validate(self, info: Info, job: TrainJob) -> Iterable[Finding]:
         """Check for reserved variables, targets of envInjection that do not exist, and limits of torchtune."""
         policy = info.ml_policy_or_empty.torch
         return findings(info, policy, job) if policy is not None else ()
 
-    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+    def validate_shaped(self, info: Info, job: TrainJob) -> Iterable[Finding]:
         """Warn of numbers of processes that do not fit the GPUs."""
         if info.ml_policy_or_empty.torch is None:
             return ()

@@ -75,7 +75,7 @@ class TrainJobStatusPlugin:
         if _takes_part(job, runtime) and not self._installation.authority:
             yield from (self._secret, _config_map_of(job), _jobset_of(job))
 
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+    def validate(self, info: Info, job: TrainJob) -> Iterable[Finding]:
         """Warn of an unknown value of the annotation. The pipeline warns of values of the runtime that are replaced."""
         for problem in declared(annotations_of(job), annotations_of(info.runtime))[1]:
             if problem.annotation == ANNOTATION_PROGRESS:

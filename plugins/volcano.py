@@ -66,11 +66,11 @@ class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
             fields["networkTopology"] = msgspec.to_builtins(policy.network_topology)
         return fields
 
-    def validation_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:  # noqa: ARG002 - the contract's
+    def validation_facts(self, runtime: Runtime) -> Iterable[Reference]:
         if self.policy_of(runtime) is not None:
             yield from map(_class, _named_classes(runtime))
 
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+    def validate(self, info: Info) -> Iterable[Finding]:
         """The queue must have a name, and priority classes must exist."""
         if self.policy_of(info.runtime) is None:
             return

@@ -29,7 +29,7 @@ class XGBoostPlugin:
     name = "XGBoost"
     after = ("PlainML",)
 
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+    def validate(self, info: Info, job: TrainJob) -> Iterable[Finding]:
         """Users must not set the variables of the tracker."""
         trainer = job.spec_or_empty.trainer
         if info.ml_policy_or_empty.xgboost is None or trainer is None:

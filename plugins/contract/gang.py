@@ -106,12 +106,7 @@ class GangScheduler(ABC, Generic[P]):
         if self.policy_of(info.runtime) is not None:
             self.mark_pods(info, job)
 
-    def validate_shaped(
-        self,
-        info: Info,
-        old: TrainJob | None,  # noqa: ARG002 - the contract's
-        job: TrainJob,  # noqa: ARG002 - the contract's
-    ) -> Iterable[Finding]:
+    def validate_shaped(self, info: Info) -> Iterable[Finding]:
         """Warn of gangs that can never start. They are accepted, as in Kubeflow Trainer."""
         policy = self.policy_of(info.runtime)
         if policy is None:

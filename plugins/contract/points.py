@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The extension points of the pipeline.
 
-A plugin is an object with a `name`. It takes part in a phase by having the method of that extension point, with exactly
-these parameters; the registry checks them at start-up. All methods are plain functions that get the inputs and the
-shared model, and do not block; `on_transition` alone may take its time. The methods of Build may read spec and metadata
-of the job and of facts but no status, because a new status alone does not cause another build.
+A plugin is an object with a `name`. It takes part in a phase by having the method of that extension point, with those
+of its parameters that it needs, by their names; the registry checks them at start-up. All methods are plain functions
+that get the inputs and the shared model, and do not block; `on_transition` alone may take its time. Those of Build
+may read spec and metadata of the job and of facts but no status, because a new status alone causes no build.
 
 Startup          WatchExtension
 PreExecution     CustomValidation, ShapedValidation

@@ -39,7 +39,6 @@ from trainwright.plugins.contract import (
     Info,
     Reference,
     Rule,
-    Runtime,
     Watch,
     forbidden,
     internal,
@@ -86,7 +85,7 @@ class JobSetPlugin:
         remedy = "install JobSet (https://jobset.sigs.k8s.io)"
         return (Watch(JobSet.RESOURCE, model=JobSet, remedy=remedy, counters=("replicated_jobs_status",)),)
 
-    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:  # noqa: ARG002 - the contract's
+    def uses_facts(self, job: TrainJob) -> Iterable[Reference]:
         """The JobSet with the name of the job, whether the job controls it or not."""
         yield jobset_of(job)
 
@@ -98,7 +97,7 @@ class JobSetPlugin:
         """Warn of names that JobSet would refuse, while the job can still get another name."""
         return name_findings(info, job) if old is None else ()
 
-    def prepare_components(self, info: Info, job: TrainJob) -> None:  # noqa: ARG002 - the contract's
+    def prepare_components(self, info: Info) -> None:
         """Write the numbers of pods into the template; each pod gets an index."""
         for pod_set, replicated in zip(info.pod_sets, info.template.replicated_jobs or (), strict=True):
             spec = replicated.template.spec

@@ -6,13 +6,15 @@ the main thread, where the loop runs, a timer of the operating system ends the c
 without a timer, which would cost each of their calls 20 microseconds.
 """
 
+import inspect
 import re
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 from trainwright.api.messages import one_line, shortened
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus
 from trainwright.plugins.contract import (
+    EXTENSION_POINTS,
     SHAPING,
     Cause,
     Component,
@@ -73,7 +76,7 @@ def called(plugin: Any, name: str, hook: str, *arguments: Any) -> Any:
     method = getattr(plugin, hook)
     try:
         with nullcontext() if is_ours(plugin) else _limited(), spoken_aside():
-            result = method(*arguments)
+            result = with_all(method, hook)(*arguments)
             if hook in _SEVERAL and isinstance(result, Iterable):
                 result = list(result)
     except Refusal as refusal:
@@ -89,6 +92,24 @@ def called(plugin: Any, name: str, hook: str, *arguments: Any) -> Any:
     if problem := _wrong(hook, result):
         raise PluginFailure(f"{hook} returned {problem}{_defined(method)}", plugin=name, phase=hook)
     return result
+
+
+def with_all(method: Callable[..., Any], hook: str) -> Callable[..., Any]:
+    """An implementation, which may take some of the arguments, as a function of all arguments of its hook."""
+    indexes = _taken(getattr(method, "__func__", method), hook)
+    return lambda *arguments: method(*(arguments[index] for index in indexes))
+
+
+@lru_cache(maxsize=1024)
+def _taken(function: Callable[..., Any], hook: str) -> tuple[int, ...]:
+    """Which arguments of a hook an implementation takes, in its own order."""
+    offered = arguments_of(hook)
+    return tuple(offered.index(name) for name in inspect.signature(function).parameters if name != "self")
+
+
+def arguments_of(hook: str) -> tuple[str, ...]:
+    """The names of the arguments that the contract offers to implementations of a hook."""
+    return tuple(inspect.signature(getattr(EXTENSION_POINTS[hook], hook)).parameters)[1:]
 
 
 def spoken_aside() -> AbstractContextManager[object]:

@@ -6,7 +6,7 @@ found.
 """
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
@@ -29,7 +29,7 @@ from trainwright.plugins.contract import (
     Rule,
     Watch,
 )
-from trainwright.plugins.registry.calling import called, place_of, spoken_aside
+from trainwright.plugins.registry.calling import arguments_of, called, place_of, spoken_aside, with_all
 from trainwright.plugins.registry.discovery import OURSELVES, PluginCandidate, built_in, installed
 
 SINGLE = ("status",)
@@ -48,6 +48,10 @@ class Loaded:
     @property
     def name(self) -> str:
         return self.candidate.name
+
+    def hook(self, name: str) -> Callable[..., Any]:
+        """The implementation of a hook, to be called with all its arguments; what it raises is raised."""
+        return with_all(getattr(self.plugin, name), name)
 
     @property
     def hooks(self) -> tuple[str, ...]:
@@ -386,7 +390,7 @@ def _hook_problems(plugin: Any) -> Iterator[str]:
 
 
 def _signature_problems(hook: str, method: Any) -> Iterator[str]:
-    expected = tuple(inspect.signature(getattr(EXTENSION_POINTS[hook], hook)).parameters)[1:]
+    offered = arguments_of(hook)
     if not callable(method) or inspect.isclass(method):
         yield f"hook {hook}: expected a method, found {method!r}"
         return
@@ -395,10 +399,10 @@ def _signature_problems(hook: str, method: Any) -> Iterator[str]:
         return
     parameters = inspect.signature(method).parameters.values()
     actual = tuple(parameter.name for parameter in parameters)
-    if actual != expected:
-        yield f"hook {hook}: expected ({', '.join(expected)}), found ({', '.join(actual)})"
+    if not {*actual} <= {*offered}:
+        yield f"hook {hook}: expected some of ({', '.join(offered)}), found ({', '.join(actual)})"
     elif any(parameter.kind is not parameter.POSITIONAL_OR_KEYWORD for parameter in parameters):
-        yield f"hook {hook}: expected positional parameters ({', '.join(expected)})"
+        yield f"hook {hook}: expected positional parameters, some of ({', '.join(offered)})"
 
 
 def _inherited(plugin: type) -> set[str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import yaml
@@ -21,7 +21,6 @@ from trainwright.plugins.contract import (
     OFFLINE,
     ClusterFacts,
     Component,
-    FollowsTransitions,
     JobState,
     Plugin,
     Runtime,
@@ -98,7 +97,7 @@ def transition(
     """
     (entry,) = Registry.of(plugin).having("on_transition")
     told = in_state(job or train_job(), new, reason=reason)
-    cast("FollowsTransitions", entry.plugin).on_transition(told, old, new)
+    entry.hook("on_transition")(told, old, new)
     return told
 
 

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import cast
 
 from prometheus_client import CollectorRegistry
 
@@ -26,7 +25,7 @@ from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_
 from trainwright.controller.runtime import EventCollector, EventRecorder, Group, LabelledCounter, Manager, TaskScope
 from trainwright.controller.trainer.job.obstacles import Defects, During, Obstacle
 from trainwright.controller.trainer.job.state import Transition
-from trainwright.plugins.contract import FollowsTransitions, JobState, Reference
+from trainwright.plugins.contract import JobState, Reference
 from trainwright.plugins.registry import Loaded
 
 log = logging.getLogger(__name__)
@@ -126,9 +125,7 @@ class PluginTransitions:
         limit: float = _LIMIT_SECONDS,
     ) -> None:
         """Create it inside a running event loop. `limit`: seconds for one call."""
-        self._followers = [
-            _Follower(entry.name, cast("FollowsTransitions", entry.plugin).on_transition) for entry in plugins
-        ]
+        self._followers = [_Follower(entry.name, entry.hook("on_transition")) for entry in plugins]
         text = "Changes of a TrainJob's state that a plugin was to be told."
         names = [entry.name for entry in plugins]
         self._calls = LabelledCounter(

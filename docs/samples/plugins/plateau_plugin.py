@@ -128,7 +128,7 @@ class PlateauPlugin:
         self._jobs: Jobs | None = None
         self._thread: threading.Thread | None = None
 
-    def on_transition(self, job: TrainJob, old: JobState, new: JobState) -> None:  # noqa: ARG002
+    def on_transition(self, job: TrainJob, new: JobState) -> None:
         """Begin or end to follow a job. Raises ValueError for an annotation that is no number."""
         annotations = job.metadata_or_empty.annotations or {}
         with self._lock:

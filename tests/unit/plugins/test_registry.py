@@ -13,9 +13,22 @@ import pytest
 
 from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.plugins.contract import ClusterFacts, Component, Info, Installation, RegistryError, Rule, Watch
+from trainwright.plugins.contract import (
+    ClusterFacts,
+    Component,
+    Finding,
+    Info,
+    Installation,
+    Refusal,
+    RegistryError,
+    Rule,
+    Warned,
+    Watch,
+)
 from trainwright.plugins.registry import PluginCandidate, Registry, Selection, built_in
+from trainwright.plugins.registry.calling import called
 from trainwright.plugins.registry.registry import OrderingCycle, ordered
+from trainwright.plugins.testing import train_job
 
 THING = Resource(group="example.com", version="v1", kind="Thing", plural="things", namespaced=True)
 
@@ -71,7 +84,7 @@ class OtherStatusful(Statusful):
 class WrongSignature:
     name = "WrongSignature"
 
-    def enforce_ml_policy(self, info: Info) -> None: ...
+    def enforce_ml_policy(self, info: Info, runtime: object) -> None: ...
 
 
 class UnknownHook(Plain):
@@ -194,7 +207,7 @@ WHO = "plugin {name} (distribution acme-trainer 1.2): "
 BROKEN = {
     "wrong signature": (
         [candidate("WrongSignature")],
-        [WHO + "hook enforce_ml_policy: expected (info, job), found (info)"],
+        [WHO + "hook enforce_ml_policy: expected some of (info, job), found (info, runtime)"],
     ),
     "unknown hook": ([candidate("UnknownHook")], [WHO + "hook enforce_policy: expected one of watches, "]),
     "async hook": ([candidate("Asynchronous")], [WHO + "hook build: expected a plain function, found an async one"]),
@@ -267,7 +280,7 @@ def test_all_that_is_wrong_with_one_plugin_is_one_line_with_what_to_do() -> None
         name = "Another"
         after = "JobSet"
 
-        def build(self) -> None:
+        def build(self, job: object, *more: object) -> None:
             pass
 
     sys.modules["plugin_shop"].__dict__["Twisted"] = Twisted
@@ -276,7 +289,7 @@ def test_all_that_is_wrong_with_one_plugin_is_one_line_with_what_to_do() -> None
     (problem,) = refused.value.problems
     assert problem.startswith("plugin Twisted (distribution acme-trainer 1.2): name: expected 'Twisted'")
     assert "; after: expected a tuple" in problem
-    assert "; hook build: expected (info, job), found ()" in problem
+    assert "; hook build: expected some of (info, job), found (job, more)" in problem
     assert problem.endswith(
         "; correct the plugin, or uninstall acme-trainer, or list Twisted under plugins.disabled in the manager's "
         "Configuration"
@@ -300,6 +313,23 @@ def test_a_module_that_ends_the_process_or_speaks_in_many_lines_is_one_line_too(
         load(candidate("Loud"), candidate("Gone"))
     assert ["cannot be created: RuntimeError: one two;" in one for one in refused.value.problems] == [True, False]
     assert "cannot be imported from plugin_shop:Gone: SystemExit: bye, Gone;" in refused.value.problems[1]
+
+
+def test_a_hook_takes_the_arguments_that_it_needs_by_their_names() -> None:
+    class Modest:
+        name = "Modest"
+
+        def validate(self, job: TrainJob, info: Info) -> list[Finding]:
+            return [Warned(f"{type(job).__name__} and {type(info).__name__}")]
+
+        def prepare_components(self) -> None:
+            raise Refusal("prepared")
+
+    plugin = Modest()
+    entry = next(one for one in Registry.of(plugin) if one.name == "Modest")
+    assert called(plugin, "Modest", "validate", "the info", None, train_job()) == [Warned("TrainJob and str")]
+    with pytest.raises(Refusal, match="prepared"):
+        entry.hook("prepare_components")("the info", train_job())
 
 
 def test_one_start_shows_every_problem() -> None:
