@@ -9,14 +9,13 @@ knows no such types. Source: https://kubernetes.io/docs/reference/access-authn-a
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from trainwright.api.extras import load
 from trainwright.controller.local.cel.functions import declarations
-from trainwright.controller.local.cel.nesting import TOKEN, compile_in_parts
 
 _ENVIRONMENT = """
 name: kubernetes
@@ -29,7 +28,8 @@ extensions:
 - name: two-var-comprehensions
 """
 _TOO_DEEP = re.compile(r"recursion limit exceeded|max recursion depth")
-"""What the compiler says of a rule that is nested too deep."""
+"""What the compiler says of a rule that is nested deeper than its 32 levels."""
+_NOT_EVALUATED = "ERROR: <input>:1:1: a rule that is nested more than 32 levels deep is not evaluated here"
 _OF_RULES = ("self", "oldSelf", "newValue", "oldValue", "hasOld")
 _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r'Key not found in map : "?(.*?)"?$', re.DOTALL), r"no such key: \1"),
@@ -95,16 +95,6 @@ def _in_words_of_go(text: str) -> str:
 
 
 @cache
-def compiled(rule: str) -> Expression:
-    """Compile a rule over `self` and `oldSelf`. Raises `ValueError` with the first line of the compiler."""
-    try:
-        return compiled_with_text(rule)
-    except ValueError as error:
-        first = str(error).splitlines()[0].removeprefix("ERROR: ")
-        raise ValueError(first.removeprefix("<input>:")) from error
-
-
-@cache
 def compiled_with_text(rule: str) -> Expression:
     """Compile a rule. Raises `ValueError` with all lines of the compiler: each error with its place in the rule."""
     return compiled_over(rule, _OF_RULES)
@@ -116,25 +106,12 @@ def compiled_over(expression: str, variables: tuple[str, ...]) -> Expression:
     try:
         compiled = _environment(variables).compile(expression)
     except RuntimeError as error:
-        text = _bare(str(error))
-        deep = compile_in_parts(expression, variables, _compiler(variables)) if _TOO_DEEP.search(text) else None
-        if deep is None:
-            raise ValueError(text) from error
-        try:
-            return Expression(_environment(variables).deserialize(deep[0]), *deep)
-        except RuntimeError:
-            raise ValueError(text) from error
+        raise ValueError(_refusal(error)) from error
     return Expression(compiled, bytes(compiled.serialize()), compiled.return_type())
 
 
-def _compiler(variables: tuple[str, ...]) -> Callable[[str, dict[str, Any]], Any]:
-    def compile_part(part: str, known: dict[str, Any]) -> Any:
-        try:
-            return _made(variables, known).compile(part)
-        except RuntimeError as error:
-            raise ValueError(_bare(str(error))) from error
-
-    return compile_part
+def _refusal(error: RuntimeError) -> str:
+    return _NOT_EVALUATED if _TOO_DEEP.search(str(error)) else _bare(str(error))
 
 
 def typed_expression(expression: str, variables: Mapping[str, Any], messages: Any) -> Expression:
@@ -151,9 +128,7 @@ def typed_expression(expression: str, variables: Mapping[str, Any], messages: An
     try:
         compiled = _made((), variables, messages=messages, typed=True).compile(expression)
     except RuntimeError as error:
-        if _TOO_DEEP.search(str(error)):
-            return compiled_with_text(expression)
-        raise ValueError(_bare(str(error))) from error
+        raise ValueError(_refusal(error)) from error
     return Expression(compiled, bytes(compiled.serialize()), compiled.return_type())
 
 
@@ -189,12 +164,20 @@ def _functions(*, typed: bool) -> Any:
     return cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
 
 
+_TOKEN = re.compile(
+    r"""(?:\s+|//[^\n]*)*(?P<token>
+    (?:[bB]?[rR]|[rR][bB])(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')
+    |[bB]?(?:\"{3}(?:\\.|.)*?\"{3}|'{3}(?:\\.|.)*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    |0[xX][0-9a-fA-F]+[uU]?|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?[uU]?
+    |`[^`\n]*`|[A-Za-z_]\w*|&&|\|\||[<>=!]=|\S)""",
+    re.DOTALL | re.VERBOSE,
+)
 _NAME = re.compile(r"[A-Za-z_]\w*|`[^`\n]*`")
 
 
 def with_maps(expression: str) -> str:
     """The expression with a map in place of each object."""
-    found = list(TOKEN.finditer(expression))
+    found = list(_TOKEN.finditer(expression))
     tokens = [one["token"] for one in found]
     made: list[str] = []
     copied, open_objects = 0, [False]

@@ -226,8 +226,7 @@ def _misfit(expression: str, wanted: str, given: "_Shape", described: bytes) -> 
         return _in_our_words("ERROR: " + "ERROR: ".join(wrong)).rstrip() if wrong else ""
     if made.result != wanted:
         return f"cel expression must evaluate to a {wanted}"
-    tree = read(made.serialized)
-    return next(_unreadable(tree.root, tree.types), "")
+    return next(_unreadable(*read(made.serialized)), "")
 
 
 def _identity(parts: Mapping[str, Type]) -> Mapping[str, Type]:
@@ -249,7 +248,7 @@ def _unreadable(node: Node, types: Mapping[int, str], *, mixed: bool = False) ->
     `mixed`: they are arguments of `format`, whose lists may have values of several types.
     """
     mixed = mixed or (node.kind == "call" and node.text == "format")
-    first = next((part for part in node.parts[node.has_target :] if part.type == "string"), None)
+    first = next((part for part in node.parts[node.has_target :] if part.is_text), None)
     if node.kind == "call" and node.text in ("matches", "timestamp", "duration") and first is not None:
         call = f"''.matches({first.text!r})" if node.text == "matches" else f"{node.text}({first.text!r})"
         try:

@@ -8,60 +8,77 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["constant", "name", "select", "call", "list", "map", "loop", "other"]
+Kind = Literal["constant", "select", "call", "list", "map", "loop", "other"]
 
 _PRIMITIVES = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
-_CONSTANTS = {1: "null_type", 2: "bool", 3: "int", 4: "uint", 5: "double", 6: "string", 7: "bytes"}
+_STRING_CONSTANT = 6
+_KINDS: dict[int, Kind] = {3: "constant", 5: "select", 6: "call", 7: "list", 8: "map", 9: "loop"}
+"""By field of `cel.expr.Expr`."""
+_PARTS = {"select": (1,), "call": (1, 3), "list": (1,), "loop": (2, 4, 5, 6, 7)}
+"""Fields with the expressions inside one. Those of a map are in its entries."""
 
 
 @dataclass(slots=True)
 class Node:
     """One expression."""
 
-    identity: int
+    identity: int = 0
     kind: Kind = "other"
     text: str = ""
-    """The name, field or function; the value of a string constant."""
-    type: str = ""
-    """Of a constant."""
+    """The function of a call; the value of a string constant."""
+    is_text: bool = False
+    """It is a string constant."""
     parts: list["Node"] = field(default_factory=list)
-    """The operand; target and arguments; elements; keys and values; of a loop: range, start, condition, step and
-    result."""
+    """The operand; target and arguments; elements; keys and values; range, start, condition, step, result of a loop."""
     has_target: bool = False
     """The first part of a call is what it is called on."""
-    variables: tuple[str, str, str] = ("", "", "")
-    """Of a loop: first and second variable, accumulator."""
-    encoded: bytes = b""
-    """The message that it was read from."""
 
 
-@dataclass(slots=True)
-class Tree:
-    """A compiled rule."""
-
-    root: Node
-    types: dict[int, str]
-    """What the compiler knows of the types of expressions; scalars only."""
-    positions: dict[int, int]
-    """Where expressions are in the text, in code points."""
-
-
-def read(serialized: bytes) -> Tree:
-    """Read a rule."""
-    checked = next(value for number, value in fields(serialized) if number == 2)
-    root, types, positions = Node(0), {}, {}
-    for number, value in fields(checked):
+def read(serialized: bytes) -> tuple[Node, dict[int, str]]:
+    """The root of a rule, and what the compiler knows of the types of expressions by identity; scalars only."""
+    checked = next(value for number, value in _fields(serialized) if number == 2)
+    root, types = Node(), {}
+    for number, value in _fields(checked):
         if number == 4:
-            root = node(value)
+            root = _node(value)
         elif number == 3:
-            identity, name = _type_entry(value)
-            types[identity] = name
-        elif number == 5:
-            positions = dict(_entry(one) for place, one in fields(value) if place == 4)
-    return Tree(root, types, positions)
+            entry = dict(_fields(value))
+            names = [_type_name(*one) for one in _fields(entry.get(2, b""))]
+            types[entry.get(1, 0)] = names[-1] if names else ""
+    return root, types
 
 
-def fields(data: bytes) -> Iterator[tuple[int, Any]]:
+def _type_name(number: int, value: Any) -> str:
+    return "null_type" if number == 2 else _PRIMITIVES.get(value, "") if number == 3 else ""
+
+
+def _node(data: bytes) -> Node:
+    made = Node()
+    for number, value in _fields(data):
+        if number == 2:
+            made.identity = value
+        elif number in _KINDS:
+            made.kind = _KINDS[number]
+            _read_inside(made, value)
+    return made
+
+
+def _read_inside(made: Node, data: bytes) -> None:
+    for number, value in _fields(data):
+        if made.kind == "constant":
+            made.is_text = number == _STRING_CONSTANT
+            made.text = value.decode() if made.is_text else ""
+        elif made.kind == "map":
+            if number == 2:
+                made.parts += [_node(inner) for place, inner in _fields(value) if place in (3, 4)]
+        elif number in _PARTS[made.kind]:
+            made.has_target = made.has_target or (made.kind == "call" and number == 1)
+            made.parts.append(_node(value))
+        elif made.kind == "call":
+            made.text = value.decode()
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """The fields of a message: numbers, and bytes that are texts or messages."""
     at = 0
     while at < len(data):
@@ -70,16 +87,14 @@ def fields(data: bytes) -> Iterator[tuple[int, Any]]:
             case 0:
                 value, at = _number(data, at)
                 yield tag >> 3, value
-            case 1:
-                yield tag >> 3, data[at : at + 8]
-                at += 8
             case 2:
                 size, at = _number(data, at)
                 yield tag >> 3, data[at : at + size]
                 at += size
-            case _:
-                yield tag >> 3, data[at : at + 4]
-                at += 4
+            case wire:
+                size = 8 if wire == 1 else 4
+                yield tag >> 3, data[at : at + size]
+                at += size
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
@@ -90,80 +105,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if not byte & 0x80:
             return value, at
-
-
-def _entry(data: bytes) -> tuple[int, int]:
-    found: dict[int, int] = dict(fields(data))
-    return found.get(1, 0), found.get(2, 0)
-
-
-def _type_entry(data: bytes) -> tuple[int, str]:
-    found = dict(fields(data))
-    name = ""
-    for number, value in fields(found.get(2, b"")):
-        if number == 3:
-            name = _PRIMITIVES.get(value, "")
-        elif number == 2:
-            name = "null_type"
-    return found.get(1, 0), name
-
-
-def node(data: bytes) -> Node:
-    """Read one expression (`cel.expr.Expr`)."""
-    made = Node(0, encoded=data)
-    for number, value in fields(data):
-        if number == 2:
-            made.identity = value
-        elif number in _READERS:
-            _READERS[number](made, value)
-    return made
-
-
-def _constant(made: Node, data: bytes) -> None:
-    made.kind = "constant"
-    for number, value in fields(data):
-        made.type = _CONSTANTS.get(number, "")
-        if made.type == "string":
-            made.text = value.decode()
-
-
-def _name(made: Node, data: bytes) -> None:
-    made.kind, made.text = "name", dict(fields(data)).get(1, b"").decode()
-
-
-def _select(made: Node, data: bytes) -> None:
-    found = dict(fields(data))
-    made.kind, made.text = "select", found.get(2, b"").decode()
-    made.parts = [node(found[1])]
-
-
-def _call(made: Node, data: bytes) -> None:
-    made.kind = "call"
-    for number, value in fields(data):
-        if number == 2:
-            made.text = value.decode()
-        else:
-            made.has_target = made.has_target or number == 1
-            made.parts.append(node(value))
-
-
-def _list(made: Node, data: bytes) -> None:
-    made.kind = "list"
-    made.parts = [node(value) for number, value in fields(data) if number == 1]
-
-
-def _map(made: Node, data: bytes) -> None:
-    made.kind = "map"
-    for number, entry in fields(data):
-        if number == 2:
-            made.parts += [node(value) for place, value in fields(entry) if place in (3, 4)]
-
-
-def _loop(made: Node, data: bytes) -> None:
-    found = dict(fields(data))
-    made.kind = "loop"
-    made.variables = (found.get(1, b"").decode(), found.get(8, b"").decode(), found.get(3, b"").decode())
-    made.parts = [node(found[number]) for number in (2, 4, 5, 6, 7)]
-
-
-_READERS = {3: _constant, 4: _name, 5: _select, 6: _call, 7: _list, 8: _map, 9: _loop}

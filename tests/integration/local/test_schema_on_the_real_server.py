@@ -138,7 +138,7 @@ _LONG: dict[str, Document] = {
     "deep": {
         **NUMBER,
         "maximum": 9,
-        "x-kubernetes-validations": rules(f"{'(' * 50}self > 1{')' * 50}", f"{'self + ' * 40}1 < 300"),
+        "x-kubernetes-validations": rules(f"{'(' * 12}self > 1{')' * 12}", f"{'self + ' * 20}1 < 300"),
     },
     "pairs": {
         "type": "object",

@@ -9,6 +9,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, known_format, problems_of
@@ -89,19 +90,25 @@ class SchemaReview:
     def __init__(self, schema: Schema, path: str, *, status: bool = False) -> None:
         self.formats: list[tuple[str, str]] = []
         """Paths and names of formats that are not checked."""
-        self._structural: list[DocumentError] = [*_undeclared_at(schema, path)]
+        self._schema, self._path, self._status = schema, path, status
+        self._structural: list[DocumentError] = []
         self._unsupported: list[DocumentError] = []
         self._defaults: list[tuple[Schema, str]] = []
         self._rules: list[tuple[Schema, str, _Place]] = []
         self._look(schema, path, _Place("root"))
-        found: list[DocumentError] = [*(_root_errors(schema, path) if status else ())]
+
+    @cached_property
+    def errors(self) -> list[DocumentError]:
+        """All that is wrong."""
+        schema, path = self._schema, self._path
+        found: list[DocumentError] = [*(_root_errors(schema, path) if self._status else ())]
         if schema.get("nullable"):
             found.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
         # Later steps take for granted what earlier ones have made sure.
-        wrong = sorted(self._structural, key=str)
+        wrong = sorted([*self._structural, *_undeclared_at(schema, path)], key=str)
         wrong = wrong or [one for each in self._defaults for one in _errors_of_default(*each)]
         of_rules = [] if wrong else [one for each in self._rules for one in _rule_errors(*each)]
-        self.errors = [*found, *wrong, *self._unsupported, *of_rules]
+        return [*found, *wrong, *self._unsupported, *of_rules]
 
     def _look(self, schema: Any, path: str, place: _Place) -> bool:
         """Look at a schema and what is in it; whether all of it is supported."""

@@ -36,3 +36,9 @@ def test_what_does_not_compile(expression: str, text: str) -> None:
     with pytest.raises(ValueError, match="ERROR: <input>") as caught:
         compiled_with_text(expression)
     assert text in str(caught.value)
+
+
+def test_a_rule_that_is_nested_too_deep_is_answered_with_a_sentence() -> None:
+    assert compiled_with_text("(" * 12 + "self > 0" + ")" * 12).run({"self": 1}) is True
+    with pytest.raises(ValueError, match="nested more than 32 levels deep is not evaluated here"):
+        compiled_with_text("(" * 50 + "self > 0" + ")" * 50)
