@@ -103,7 +103,9 @@ def difference(wanted: Any, found: Any, path: str = "") -> str:
             difference(one, other, f"{path}[{at}]") for at, (one, other) in enumerate(zip(wanted, found, strict=True))
         )
         return next((one for one in missed if one), "")
-    if isinstance(wanted, str) and isinstance(found, str):
+    if wanted == "*":
+        same = found is not None
+    elif isinstance(wanted, str) and isinstance(found, str):
         same = fnmatchcase(found, wanted.replace("[", "[[]")) if "*" in wanted else found == wanted
     else:
         same = found == wanted and isinstance(found, bool) == isinstance(wanted, bool)

@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from tests.builders import condition, counts, ended, pod
+from tests.timelines.commands import answer
 from tests.timelines.format import Case, difference
 from tests.virtual_trainer import SPACE, VirtualTrainer
 from trainwright.api.config.v1alpha1 import Configuration
@@ -19,12 +20,14 @@ from trainwright.api.times import format_time
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.runtime.errors import ErrorCause, error_type
 from trainwright.controller.trainer.failures.record import Entry, entries_of
+from trainwright.controller.trainer.progress.metrics import ReadResult
 from trainwright.controller.trainer.recovery.verdict import KEY
 from trainwright.plugins.testing import runtime_document
 
 SETTLE_SECONDS = 0.5
 """From what is done until what follows is looked at."""
 _LOG = re.compile(r"/pods/([^/]+)/log$")
+_EXEC = re.compile(r"/pods/([^/]+)/exec$")
 _ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 
 
@@ -36,6 +39,9 @@ class Timeline:
         self._cluster, self._stored = trainer.cluster, trainer.stored
         self._logs: dict[tuple[str, str], str | None] = {}
         self._read: list[int] = []
+        self._given: dict[str, Mapping[str, Any]] = {}
+        """What the timeline says of each pod."""
+        self._commands: list[str] = []
         self._told = 0
         self._jobset = ""
         self._calls: dict[str, list[tuple[float, str]]] = {}
@@ -153,6 +159,7 @@ class Timeline:
         attempt = given.get("attempt", dig(jobset, "status.restarts") or 0)
         base = dig(jobset, "spec.replicatedJobs")[-1]["template"]["spec"]["template"].get("metadata") or {}
         name = f"job-{role}-0-{rank}"
+        self._given[name] = given
         log = given.get("log", "")
         self._logs[name, ""] = log
         self._logs[name, "previous"] = given.get("previous", log)
@@ -217,6 +224,10 @@ class Timeline:
 
     async def _handle(self, request: ServerRequest) -> ServerResponse:
         """Answer as the API server, and as the node where a log is read."""
+        if found := _EXEC.search(request.path):
+            command = request.all("command")
+            self._commands.append(command[0])
+            return answer(self._given[found[1]], command)
         found = _LOG.search(request.path)
         if found is None or request.method != "GET":
             return await self._answer(request)
@@ -278,6 +289,20 @@ class Timeline:
         for calls in self._calls.values():
             calls.clear()
         return difference(wanted, made)
+
+    def _wrong_commands(self, wanted: list[str]) -> str:
+        new, self._commands = self._commands, []
+        return difference(wanted, new)
+
+    def _wrong_reads(self, wanted: int) -> str:
+        new, self._commands = self._commands, []
+        return difference(wanted, len(new))
+
+    def _wrong_results(self, wanted: Mapping[str, int]) -> str:
+        sample = self.trainer.sample
+        counted = {one.value: int(sample("trainer_progress_probes_total", result=one.value) or 0) for one in ReadResult}
+        found = {name: count for name, count in counted.items() if count}
+        return difference(wanted, found) or difference(sorted(wanted), sorted(found))
 
     def _wrong_gone(self, names: list[str]) -> str:
         return difference([], [name for name in names if self._is_there(name)])

@@ -2,7 +2,7 @@
 """TrainJobs whose progress is read, in pods that exist in memory only, on a clock that jumps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.controller.runtime import Builder, Cache, Client, Controller, Event, EventType, Manager, TokenBucket
 from trainwright.controller.runtime.cache.store import Handler
 from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import ConnectionLost, DecodeError, KubernetesError
+from trainwright.controller.runtime.errors import DecodeError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.scripted import listing, status_body
 from trainwright.controller.trainer.job.events import JobEvents
@@ -51,19 +51,12 @@ class PretendPod:
     message: str = ""
     file: bytes | None = b'{"progressPercentage":10}'
     """None: there is none."""
-    programs: frozenset[str] = frozenset({"tail", "python3"})
     refusal: tuple[int, str] | None = None
     """Status and reason of the answer to the handshake."""
-    answer: Callable[[str], str] | None = None
-    """What the node says of a program instead of running it."""
-    stderr: bytes = b""
-    code: int = 0
     hangs: str = ""
     """`command`: the command starts and does not end. `node`: nothing comes after the handshake."""
     took: float = 0.0
     """Seconds of each command."""
-    breaks: bool = False
-    """The connection ends without a Status."""
     container: str = "node"
     """Its only container."""
     times: list[float] = field(default_factory=list)
@@ -162,8 +155,6 @@ class _Socket:
         if self._pod.hangs == "node":
             await asyncio.Event().wait()
         message = next(self._messages, None)
-        if message is None and self._pod.breaks:
-            raise ConnectionLost("cut")
         if message is not None and len(message) > 1:
             if self._pod.hangs:
                 await asyncio.Event().wait()
@@ -174,33 +165,16 @@ class _Socket:
         raise AssertionError(f"the command has no input: {message!r}")
 
 
-def _output(pod: PretendPod, command: tuple[str, ...]) -> Any:
+def _output(pod: PretendPod, command: tuple[str, ...]) -> Iterator[bytes]:
     """The messages of one command."""
     yield b"\x01"
-    if pod.answer is not None:
-        yield _failed(pod.answer(command[0]))
-    elif command[0] not in pod.programs:
-        yield _failed(f'exec: "{command[0]}": executable file not found in $PATH')
-    elif pod.breaks:
-        return
+    if pod.file is not None:
+        yield b"\x01" + pod.file
+        yield b'\x03{"status":"Success"}'
     else:
-        stderr, code = pod.stderr, pod.code
-        if pod.file is None:
-            stderr, code = f"{command[0]}: cannot open '{command[-1]}': No such file or directory\n".encode(), 1
-        else:
-            yield b"\x01" + pod.file[-65537:]
-        if stderr:
-            yield b"\x02" + stderr
-        causes = {"causes": [{"reason": "ExitCode", "message": str(code)}]}
-        failed = {"status": "Failure", "reason": "NonZeroExitCode", "details": causes}
-        yield b"\x03" + msgspec.json.encode(failed if code else {"status": "Success"})
-
-
-def _failed(message: str) -> bytes:
-    """As nodes write it, without a kind."""
-    return b"\x03" + msgspec.json.encode(
-        {"status": "Failure", "message": message, "reason": "InternalError", "code": 500}
-    )
+        yield f"\x02{command[0]}: cannot open '{command[-1]}': No such file or directory\n".encode()
+        causes = {"causes": [{"reason": "ExitCode", "message": "1"}]}
+        yield b"\x03" + msgspec.json.encode({"status": "Failure", "reason": "NonZeroExitCode", "details": causes})
 
 
 class _Here(ThreadPoolExecutor):
