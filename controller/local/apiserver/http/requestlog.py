@@ -40,7 +40,7 @@ from trainwright.controller.local.apiserver.request.info import (
 log = logging.getLogger(__name__)
 
 _STARTED, _COMPLETE = "ResponseStarted", "ResponseComplete"
-_LASTING = ("attach", "exec", "log")
+_LASTING = ("exec", "log")
 _NAME_FIELD = "metadata.name="
 
 

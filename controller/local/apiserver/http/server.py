@@ -130,9 +130,9 @@ Page: TypeAlias = Callable[[ServerRequest], ServerResponse | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
 _LONGEST_SECONDS = 60.0
 """A request that asks for more gets what the server gives everybody."""
-_CONNECTIONS = ("pods/attach", "pods/exec", "pods/portforward")
+_CONNECTIONS = ("pods/exec", "pods/portforward")
 """What needs the right to create since Kubernetes 1.35, whatever the method."""
-_LONG_RUNNING = ("attach", "exec", "log", "portforward", "proxy")
+_LONG_RUNNING = ("exec", "log", "portforward", "proxy")
 """Subresources that last as long as their client wants."""
 
 

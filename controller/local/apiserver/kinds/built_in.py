@@ -210,7 +210,7 @@ _CONVERSIONS: dict[tuple[str, str], tuple[Conversion, Conversion]] = {
     ("events.k8s.io/v1", "Event"): (others.to_core, others.to_events),
 }
 """To the stored form, and back, of versions that are not the one that is stored."""
-_NOT_SERVED = frozenset({"ephemeralcontainers", "proxy", "resize"})
+_NOT_SERVED = frozenset({"attach", "ephemeralcontainers", "proxy", "resize"})
 """Subresources of the real server that there are none of."""
 
 

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.local.node.conftest import POD, Document, Pods, container, python
+from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.controller.runtime.testing.waiting import contains, equals, eventually
 
 FOREVER = "import time; time.sleep(600)"
+GRACE = {"terminationGracePeriodSeconds": 600}
 
 
 def main(code: str, **more: Any) -> list[Document]:
@@ -34,16 +36,18 @@ async def notes(pods: Pods, name: str) -> list[str]:
 
 
 async def test_a_container_whose_probe_fails_is_started_again(pods: Pods, tmp_path: Path) -> None:
-    code = f"import pathlib; pathlib.Path('{tmp_path}/alive').touch(); {FOREVER}"
+    """With the grace of the probe, not that of the pod: it ignores SIGTERM."""
+    deaf = "import pathlib, signal; signal.signal(15, signal.SIG_IGN)"
+    code = f"{deaf}; pathlib.Path('{tmp_path}/alive').touch(); {FOREVER}"
     probe = asks(f"test -e {tmp_path}/alive") | {"terminationGracePeriodSeconds": 1, "failureThreshold": 3}
-    await pods.create("dying", containers=main(code, livenessProbe=probe), restartPolicy="Always")
+    await pods.create("dying", containers=main(code, livenessProbe=probe), restartPolicy="Always", **GRACE)
     await eventually((tmp_path / "alive").exists, equals(True))
     (tmp_path / "alive").unlink()
     pod = await eventually(
         lambda: pods.get("dying"), lambda one: "terminated" in container(one).get("lastState", {}), seconds=60
     )
     assert container(pod)["restartCount"] == 1
-    assert container(pod)["lastState"]["terminated"]["exitCode"] == 143
+    assert container(pod)["lastState"]["terminated"]["exitCode"] == 137
     await eventually(
         lambda: notes(pods, "dying"), contains("Killing: Container main failed liveness probe, will be restarted")
     )
@@ -75,3 +79,12 @@ while True:
     assert container(pod)["state"]["terminated"]["exitCode"] == 0
     await pods.client.patch(POD, "hooked", pods.namespace, {"metadata": {"finalizers": None}})
     await pods.gone("hooked")
+
+
+@IN_ONE_MODE
+async def test_a_hook_that_fails_ends_the_container(pods: Pods) -> None:
+    hooks = {"lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", "echo no; exit 1"]}}}}
+    await pods.create("unhooked", containers=main(FOREVER, **hooks), terminationGracePeriodSeconds=1)
+    pod = await pods.reach("unhooked", "Failed", seconds=60)
+    assert container(pod)["state"]["terminated"]["exitCode"] == 143
+    await eventually(lambda: notes(pods, "unhooked"), contains("FailedPostStartHook: PostStartHook failed: no"))

@@ -104,7 +104,7 @@ async def test_a_right_begins_and_ends_with_its_binding(admin: As, alice: As) ->
     assert (await alice("GET", f"{SPACE}/configmaps"))[0] == 403
 
 
-@pytest.mark.parametrize("subresource", ["attach", "exec", "portforward"])
+@pytest.mark.parametrize("subresource", ["exec", "portforward"])
 async def test_a_connection_to_a_pod_needs_the_right_to_create(admin: As, alice: As, subresource: str) -> None:
     """Although a websocket is asked for with GET: whoever reads everything must not run commands."""
     path = f"{SPACE}/pods/p/{subresource}"

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.node.pods import Document, container, member, pod
 from trainwright.controller.local.node.container import CrashBackoff
 from trainwright.controller.local.node.document import (
@@ -30,22 +30,10 @@ from trainwright.controller.local.node.plan import ContainerPlan, Folders, Workp
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime.errors import ConfigurationError
 
+CASES = cases(__file__)
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("$(A)", "1"),
-        ("$(A)$(B)-$(A)", "12-1"),
-        ("$$(A)", "$(A)"),
-        ("$$$(A)", "$1"),
-        ("$(C)", "$(C)"),
-        ("$()", "$()"),
-        ("$(A", "$(A"),
-        ("$A ${A}", "$A ${A}"),
-        ("cost: 5$", "cost: 5$"),
-        ("$$", "$"),
-    ],
-)
+
+@pytest.mark.parametrize(("text", "wanted"), CASES["references"])
 def test_references(text: str, wanted: str) -> None:
     assert expand(text, {"A": "1", "B": "2"}) == wanted
 
@@ -81,91 +69,24 @@ def objects() -> Objects:
     return found
 
 
-def reference(kind: str, name: str, key: str, **more: Any) -> Document:
-    return {"name": "X", "valueFrom": {kind: {"name": name, "key": key, **more}}}
-
-
-@pytest.mark.parametrize(
-    ("parts", "wanted"),
-    [
-        ({"env": [{"name": "X"}]}, {"X": ""}),
-        ({"env": [{"name": "X", "value": "$(K)"}]}, {"X": "service"}),
-        (
-            {"env": [{"name": "A", "value": "1"}, {"name": "X", "value": "$(A)$(B)"}, {"name": "B"}]},
-            {"A": "1", "X": "1$(B)", "B": ""},
-        ),
-        ({"env": [reference("configMapKeyRef", "c", "a")]}, {"X": "1"}),
-        ({"env": [reference("secretKeyRef", "s", "k")]}, {"X": "\udcff!"}),
-        ({"env": [reference("configMapKeyRef", "c", "z", optional=True)]}, {}),
-        ({"env": [reference("configMapKeyRef", "z", "a", optional=True)]}, {}),
-        ({"envFrom": [{"configMapRef": {"name": "c"}}]}, {"a": "1", "b": "2"}),
-        ({"envFrom": [{"prefix": "P_", "configMapRef": {"name": "c"}}]}, {"P_a": "1", "P_b": "2"}),
-        (
-            {"envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]},
-            {"a": "s", "b": "2", "k": "\udcff!"},
-        ),
-        ({"envFrom": [{"secretRef": {"name": "z", "optional": True}}]}, {}),
-        (
-            {"envFrom": [{"configMapRef": {"name": "c"}}], "env": [{"name": "a", "value": "$(a)+"}]},
-            {"a": "1+", "b": "2"},
-        ),
-        ({"env": [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]}, {"X": "uid-p"}),
-        ({"env": [{"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}, {"X": "4"}),
-    ],
-)
+@pytest.mark.parametrize(("parts", "wanted"), CASES["variables"])
 async def test_variables(objects: Objects, parts: Document, wanted: dict[str, str]) -> None:
     assert await variables_of(pod(), container(**parts), objects, service={"K": "service"}) == wanted
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"env": [reference("configMapKeyRef", "z", "a")]}, 'configmap "z" not found'),
-        ({"env": [reference("configMapKeyRef", "c", "z")]}, "couldn't find key z in ConfigMap ns/c"),
-        ({"env": [reference("secretKeyRef", "z", "a")]}, 'secret "z" not found'),
-        ({"env": [reference("secretKeyRef", "s", "z")]}, "couldn't find key z in Secret ns/s"),
-        ({"envFrom": [{"configMapRef": {"name": "z"}}]}, 'configmap "z" not found'),
-        ({"envFrom": [{"secretRef": {"name": "z"}}]}, 'secret "z" not found'),
-        ({"env": [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}]}, "unsupported fieldPath: spec.x"),
-        ({"env": [{"name": "X", "valueFrom": {"fileKeyRef": {}}}]}, "unsupported source of a variable: fileKeyRef"),
-    ],
-)
+@pytest.mark.parametrize(("parts", "message"), CASES["missing_sources"])
 async def test_missing_sources(objects: Objects, parts: Document, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         await variables_of(pod(), container(**parts), objects, service={})
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize(
-    ("path", "wanted"),
-    [
-        ("metadata.name", "p"),
-        ("metadata.namespace", "ns"),
-        ("metadata.labels['app']", "train"),
-        ("metadata.labels['none']", ""),
-        ("metadata.annotations['x/y']", ""),
-        ("metadata.labels", 'app="train"\nquote="\\""'),
-        ("spec.nodeName", "laptop"),
-        ("spec.serviceAccountName", ""),
-        ("status.podIP", "127.0.0.1"),
-        ("status.hostIPs", "127.0.0.1"),
-    ],
-)
+@pytest.mark.parametrize(("path", "wanted"), CASES["fields"])
 def test_fields(path: str, wanted: str) -> None:
     assert field_value(pod(labels={"quote": '"', "app": "train"}, nodeName="laptop"), path) == wanted
 
 
-@pytest.mark.parametrize(
-    ("resource", "divisor", "wanted"),
-    [
-        ("limits.cpu", None, "2"),
-        ("limits.cpu", "1m", "1500"),
-        ("limits.memory", "1Mi", "512"),
-        ("limits.memory", "0", "536870912"),
-        ("limits.ephemeral-storage", None, "0"),
-        ("requests.cpu", None, "0"),
-    ],
-)
+@pytest.mark.parametrize(("resource", "divisor", "wanted"), CASES["resources_of_a_container"])
 def test_resources_of_a_container(resource: str, divisor: str | None, wanted: str) -> None:
     one = container(resources={"limits": {"cpu": "1500m", "memory": "512Mi"}})
     found = resource_value(pod(one), {"resource": resource, "divisor": divisor}, one, {"cpu": "4"})
@@ -207,18 +128,7 @@ def test_the_first_match_wins_and_registries_may_be_left_out(images: Images, tmp
     assert Images(tmp_path / "absent").environment_of("x") is DEFAULT
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[]", "write a list under `images`"),
-        ("images: {}", "write a list under `images`"),
-        ("images: [{command: [x]}]", r"images\[0\]: write `image`"),
-        ("images: [{image: x, comand: [x]}]", r"images\[0\]: unknown comand"),
-        ("images: [{image: x, command: x}]", "`command` is a list"),
-        ("images: [{image: x, environment: /no/such}]", "neither an interpreter nor a virtual environment"),
-        ("images: [", "expected"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), CASES["mistakes_in_the_file_are_named"])
 def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "images.yaml"
     file.write_text(text)
@@ -347,19 +257,7 @@ async def test_namespaces_need_no_rewriting(objects: Objects, images: Images, tm
     assert [mount.path for mount in found.mounts] == ["/data", "/dev/termination-log"]
 
 
-@pytest.mark.parametrize(
-    ("main", "message"),
-    [
-        ({"name": "main", "image": "x/y"}, "the container has no command"),
-        ({"name": "main", "image": "x/mpi:1", "command": ["true"]}, "cannot run here: MPI needs sshd"),
-        (container(command=["/usr/sbin/sshd"], args=["-De"]), "it starts sshd"),
-        (
-            container(command=["mpirun"], env=[{"name": "OMPI_MCA_orte_default_hostfile", "value": "/etc/mpi"}]),
-            "mpirun reaches the other pods through sshd",
-        ),
-        (container(command=["/etc/flux-config/entrypoint.sh"]), "Flux needs fixed paths"),
-    ],
-)
+@pytest.mark.parametrize(("main", "message"), CASES["what_cannot_run"])
 async def test_what_cannot_run(objects: Objects, images: Images, tmp_path: Path, main: Document, message: str) -> None:
     with pytest.raises(CreateError, match=message):
         await plan(pod(main), objects, tmp_path, images)
@@ -385,18 +283,7 @@ def test_inherited_variables() -> None:
     assert inherited(environ, ["WANDB_*"]) == {"PATH": "p", "LC_ALL": "C", "WANDB_KEY": "yes", "HF_HOME": "h"}
 
 
-@pytest.mark.parametrize(
-    ("given", "exceptions"),
-    [
-        ({}, {}),
-        ({"no_proxy": "a"}, {"no_proxy": "a"}),
-        ({"HTTPS_PROXY": "p"}, {"no_proxy": "127.0.0.1,localhost", "NO_PROXY": "127.0.0.1,localhost"}),
-        (
-            {"http_proxy": "p", "no_proxy": "a,localhost", "NO_PROXY": "*"},
-            {"no_proxy": "a,localhost,127.0.0.1", "NO_PROXY": "*"},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("given", "exceptions"), CASES["a_proxy_is_not_asked_for_the_servers_of_the_cluster"])
 def test_a_proxy_is_not_asked_for_the_servers_of_the_cluster(given: dict[str, str], exceptions: dict[str, str]) -> None:
     assert inherited(given, []) == {**given, **exceptions}
 

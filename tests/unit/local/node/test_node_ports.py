@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.node.pods import Document, container, member, pod
 from trainwright.controller.local.node import machine
 from trainwright.controller.local.node import ports as ports_module
@@ -18,6 +19,8 @@ from trainwright.controller.local.node.ports import (
     free_port,
     port_is_free,
 )
+
+CASES = cases(__file__)
 
 PORTS = [{"containerPort": 29500}]
 
@@ -45,20 +48,7 @@ def ports(*busy: int) -> Ports:
     return made
 
 
-@pytest.mark.parametrize(
-    ("args", "variables", "wanted"),
-    [
-        ([], {"PET_MASTER_PORT": "29500"}, True),
-        (["--rdzv", "mnist-node-0-0.mnist:29500"], {}, True),
-        (["--rdzv", "mnist-node-0-0.mnist:29500"], {"MASTER_PORT": "29500"}, True),
-        ([], {}, False),  # a program that knows the port by itself
-        (["--port=29500"], {"MASTER_PORT": "29500"}, False),
-        ([], {"MASTER": "29500"}, False),
-        ([], {"MASTER_PORT": "29500", "URL": "http://elsewhere:29500"}, False),
-        (["--seed=129500"], {"MASTER_PORT": "29500"}, True),
-        ([], {"MASTER_PORT": "29501"}, False),
-    ],
-)
+@pytest.mark.parametrize(("args", "variables", "wanted"), CASES["what_can_be_rewritten"])
 def test_what_can_be_rewritten(args: list[str], variables: dict[str, str], wanted: bool) -> None:
     one = trainer(0, "mnist", *args, **variables)
     assert can_rewrite(one, 29500, [one]) is wanted

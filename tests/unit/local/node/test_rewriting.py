@@ -3,84 +3,29 @@
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.node.pods import member, pod
 from trainwright.controller.local.node.plan import Rewriter
 from trainwright.controller.local.node.ports import group_of, name_pattern, names_of, peers_of
 
+CASES = cases(__file__)
+
 FOLDERS = {"/workspace": "/v/w", "/workspace/dataset/": "/v/d", "/data": "/v/data", "/dev/termination-log": "/c/t"}
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("/workspace", "/v/w"),
-        ("/workspace/", "/v/w/"),
-        ("/workspace/a/b", "/v/w/a/b"),
-        ("/workspace/dataset", "/v/d"),
-        ("/workspace/dataset/x", "/v/d/x"),
-        ("/workspace/dataset2", "/v/w/dataset2"),
-        ("/workspaces", "/workspaces"),
-        ("/workspace-old/x", "/workspace-old/x"),
-        ("/workspace.bak", "/workspace.bak"),
-        ("--dir=/workspace/x", "--dir=/v/w/x"),
-        ("cd /data && ls '/data/x'", "cd /v/data && ls '/v/data/x'"),
-        ("/data:/workspace", "/v/data:/v/w"),
-        ("see /data.", "see /v/data."),
-        ("s3://bucket/data/x", "s3://bucket/data/x"),
-        ("https://host:80/data", "https://host:80/data"),
-        ("/mnt/data", "/mnt/data"),
-        ("./data", "./data"),
-        ("file:///data/x", "file:///v/data/x"),
-        ("echo no > /dev/termination-log", "echo no > /c/t"),
-        ("$HOME/data", "$HOME/data"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "wanted"), CASES["paths"])
 def test_paths(text: str, wanted: str) -> None:
     assert Rewriter(None, FOLDERS).text(text) == wanted
 
 
-@pytest.mark.parametrize(
-    ("path", "wanted"),
-    [
-        ("/workspace", "/v/w"),
-        ("/workspace/x/", "/v/w/x"),
-        ("/workspace/dataset/a", "/v/d/a"),
-        ("/workspaces", None),
-        ("/", None),
-    ],
-)
+@pytest.mark.parametrize(("path", "wanted"), CASES["the_folder_of_a_path"])
 def test_the_folder_of_a_path(path: str, wanted: str | None) -> None:
     assert Rewriter(None, FOLDERS).path(path) == wanted
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("mnist-node-0-0.mnist", "127.0.0.1"),
-        ("mnist-node-0-0.mnist:29500", "127.0.0.1:29500"),
-        ("tcp://mnist-node-0-0.mnist.ns:1", "tcp://127.0.0.1:1"),
-        ("mnist-node-0-0.mnist.ns.svc", "127.0.0.1"),
-        ("mnist-node-0-0.mnist.ns.svc.cluster.local", "127.0.0.1"),
-        ("mnist-node-0-0", "127.0.0.1"),
-        ("mnist-node-0-17", "127.0.0.1"),
-        ("mnist-launcher-0-0.mnist", "127.0.0.1"),
-        ("a,mnist-node-0-0.mnist,mnist-node-0-1.mnist", "a,127.0.0.1,127.0.0.1"),
-        # Names of pods have a suffix, names of jobs no index.
-        ("mnist-node-0-0-abcde", "mnist-node-0-0-abcde"),
-        ("mnist-node-0", "mnist-node-0"),
-        ("mnist", "mnist"),
-        # Other replicated jobs are known with their subdomain only.
-        ("mnist-launcher-0-0", "mnist-launcher-0-0"),
-        ("other-node-0-0.other", "other-node-0-0.other"),
-        ("mnist-node-0-0.other", "mnist-node-0-0.other"),
-        ("mnist-node-0-0.mnist.elsewhere", "mnist-node-0-0.mnist.elsewhere"),
-        ("mnist-node-0-0.mnist.ns.svc.example.com", "mnist-node-0-0.mnist.ns.svc.example.com"),
-        ("x-mnist-node-0-0.mnist", "x-mnist-node-0-0.mnist"),
-        ("mnist-node-0-0.log", "mnist-node-0-0.log"),
-    ],
-)
+@pytest.mark.parametrize(("text", "wanted"), CASES["names_of_a_jobset"])
 def test_names_of_a_jobset(text: str, wanted: str) -> None:
+    """Not those of pods with their suffix, nor of jobs, nor short ones of other replicated jobs."""
     one = member(1)
     assert Rewriter(name_pattern(one, [one]), {}).text(text) == wanted
 

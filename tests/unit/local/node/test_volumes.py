@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.controller.local.node import volumes as atomic
 from trainwright.controller.local.node.document import (
@@ -24,6 +25,8 @@ from trainwright.controller.local.node.document import (
 )
 from trainwright.controller.local.node.volumes import Mount, ProjectedFile, Volumes
 from trainwright.controller.runtime.testing.waiting import eventually
+
+CASES = cases(__file__)
 
 
 class Objects(ClusterSources):
@@ -119,27 +122,7 @@ async def test_files(volumes: Volumes, source: Document, wanted: dict[str, tuple
     assert files(volumes) == wanted
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ({"configMap": {"name": "z"}}, 'configmap "z" not found'),
-        ({"secret": {"secretName": "z"}}, 'secret "z" not found'),
-        (
-            {"configMap": {"name": "c", "items": [{"key": "z", "path": "z"}]}},
-            "references non-existent config key: z",
-        ),
-        (
-            {"secret": {"secretName": "s", "items": [{"key": "z", "path": "z"}]}},
-            "references non-existent secret key: z",
-        ),
-        ({"configMap": {"name": "c", "items": [{"key": "a", "path": "../a"}]}}, "invalid path '../a'"),
-        ({"persistentVolumeClaim": {"claimName": "z"}}, 'persistentvolumeclaim "z" not found'),
-        ({"hostPath": {"path": "/no/such", "type": "Directory"}}, "hostPath type check failed"),
-        ({"hostPath": {"path": "/", "type": "File"}}, "hostPath type check failed"),
-        ({"nfs": {"server": "x", "path": "/"}}, "volumes of kind nfs are not supported"),
-        ({"projected": {"sources": [{"clusterTrustBundle": {}}]}}, "cannot hold clusterTrustBundle"),
-    ],
-)
+@pytest.mark.parametrize(("source", "message"), CASES["what_cannot_be_mounted"])
 async def test_what_cannot_be_mounted(volumes: Volumes, source: Document, message: str) -> None:
     with pytest.raises(VolumeError) as raised:
         await volumes.prepare(with_volume(**source))
@@ -275,14 +258,7 @@ async def test_mounts(volumes: Volumes, tmp_path: Path) -> None:
     assert (tmp_path / "volumes" / "v" / "x" / "y").is_dir()
 
 
-@pytest.mark.parametrize(
-    ("mount", "message"),
-    [
-        ({"name": "z", "mountPath": "/a"}, 'volume "z" is not mounted'),
-        ({"name": "v", "mountPath": "/a", "subPath": "../x"}, "must be relative"),
-        ({"name": "v", "mountPath": "/a", "subPath": "/x"}, "must be relative"),
-    ],
-)
+@pytest.mark.parametrize(("mount", "message"), CASES["mounts_that_are_refused"])
 async def test_mounts_that_are_refused(volumes: Volumes, mount: Document, message: str) -> None:
     await volumes.prepare(with_volume(emptyDir={}))
     with pytest.raises(ConfigError, match=message):
