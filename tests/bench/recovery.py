@@ -30,7 +30,8 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.failures.first import failures_by_attempt
 from trainwright.controller.trainer.failures.record import Entry
-from trainwright.controller.trainer.recovery.attempts import Glance, KnownAttempts, advance, observe
+from trainwright.controller.trainer.recovery.attempts import Glance, KnownAttempts, observe
+from trainwright.controller.trainer.recovery.progression import advance
 from trainwright.plugins.testing import replicated_job
 
 WANTED = Declaration(mode="gang", retries=2)

@@ -58,16 +58,12 @@ from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.recovery.attempts import (
     Glance,
     KnownAttempts,
-    Progression,
-    advance,
     entries_of_present,
     is_calm,
-    leave_node,
     observe,
-    restart_stalled,
     stalled,
-    stood,
 )
+from trainwright.controller.trainer.recovery.progression import Progression, advance, leave_node, restart_stalled, stood
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.controller.trainer.recovery.verdict import KEY, Summary, text_of
 from trainwright.plugins.contract.picture import index_of
@@ -168,7 +164,7 @@ class RecoveryRecorder(FailureRecorder):
             leave_node(known, glance, step, nodes)
         if not await self._keep(job, known, recorded, step):
             return Done()
-        waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
+        waits = [seconds for seconds in (step.requeue_after, freed_in) if seconds is not None]
         return RetryAfter(min(waits), reason="recovery") if waits else Done()
 
     async def _keep(self, job: TrainJob, known: KnownAttempts, recorded: Recorded, step: Progression) -> bool:

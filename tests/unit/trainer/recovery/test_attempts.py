@@ -13,10 +13,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.claims import makes_claims
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.controller.trainer.failures.record import Entry, document_of, entries_of
-from trainwright.controller.trainer.recovery.attempts import (
-    Glance,
-    entries_of_present,
-)
+from trainwright.controller.trainer.recovery.attempts import Glance, entries_of_present
 from trainwright.controller.trainer.recovery.causes import Span
 from trainwright.controller.trainer.recovery.verdict import (
     KEY,
