@@ -29,7 +29,7 @@ def _rights_to_explain(grants: Grants) -> None:
 def _declare_explain(assembly: Assembly) -> None:
     if RECOVERY not in assembly.settings.features:  # its part keeps the evidence then
         declare_pods(assembly.manager.cache)
-        FailureRecorder(assembly.manager, assembly.events, assembly.records)
+        FailureRecorder(assembly.manager, assembly.events, assembly.records).declare(assembly.manager)
     explaining = [cast("Explains", entry.plugin) for entry in assembly.pipeline.registry.having("explain")]
     WaitingConditions(assembly.manager, assembly.jobsets, explaining, assembly.records, assembly.findings)
 

@@ -3,7 +3,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -57,6 +57,8 @@ _LOG_SECONDS = 10.0
 _LOGS = 8
 """Of one attempt, that are read to find its culprit."""
 Run: TypeAlias = tuple[str, str, str, int | None]
+More: TypeAlias = Callable[[TrainJob], Awaitable[Mapping[str, str] | None]]
+"""Other keys of the record of a job; None: it has none. Raises KubernetesError."""
 
 
 @dataclass(slots=True)
@@ -93,12 +95,13 @@ class FailureRecorder:
         Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),
     )
 
-    def __init__(self, manager: Manager, told: JobEvents, records: JobRecords) -> None:
+    def __init__(self, manager: Manager, told: JobEvents, records: JobRecords, more: More | None = None) -> None:
+        """`more` gives what else a record holds."""
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
-        self._told, self._records = told, records
-        self._declare(manager)
+        self._told, self._records, self._more = told, records, more
 
-    def _declare(self, manager: Manager) -> None:
+    def declare(self, manager: Manager) -> None:
+        """Declare its controller, unless another one reconciles jobs by it."""
         builder = manager.controller("failures_controller").for_(TrainJob, predicates=[_is_of_interest])
         builder.owns(JobSet, predicates=[_is_new])
         builder.owns(RECORDS, predicates=[is_deleted_record])
@@ -116,11 +119,11 @@ class FailureRecorder:
             if held is not None and held.untold:
                 self._tell(job, held, {})
             return Done()
-        is_deleted = self._lacks_record(job)
+        is_deleted = self.lacks_record(job)
         was_settled = is_finished(job) and held is not None and held.settled == _signature(found)
         if was_settled and not is_deleted:
             return Done()
-        recorded = await self._recorded(job)
+        recorded = await self.recorded(job)
         before = recorded.entries or {}
         jobset_uid = next(iter(found.values()))[0].jobset_uid
         known = entries_of_jobset(before, jobset_uid)
@@ -128,12 +131,12 @@ class FailureRecorder:
             recorded.read, recorded.looked, recorded.untold = {}, {}, {}
         entries = dict(known)
         for attempt, failures in found.items():
-            await self._look(job, recorded, entries, attempt, failures)
+            await self.look(job, recorded, entries, attempt, failures)
         recorded.unwritten = recorded.unwritten or entries != known or is_deleted
         recorded.entries = entries
         if not was_settled:
             recorded.untold |= dict.fromkeys(entries.keys() - known.keys(), _now())
-        if recorded.unwritten and not await self._write(job, entries):
+        if recorded.unwritten and not await self.write(job, entries):
             return Done()
         recorded.unwritten = False
         left = self._tell(job, recorded, found)
@@ -144,16 +147,18 @@ class FailureRecorder:
             self._records.of(key, uid_of(job)).keep(Recorded(settled=_signature(found)))
         return Done()
 
-    def _lacks_record(self, job: TrainJob) -> bool:
+    def lacks_record(self, job: TrainJob) -> bool:
         """Whether the cache shows no record of the job: none was written yet, or somebody has deleted it."""
         return self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
 
-    async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
+    async def write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
         """Write the record, `more`: with other keys. Returns False for a job that is gone, or goes with its namespace.
 
         Raises KubernetesError.
         """
-        if self._lacks_record(job) and not await is_there(self._client, job):
+        if more is None and self._more is not None:
+            more = await self._more(job)
+        if self.lacks_record(job) and not await is_there(self._client, job):
             return False
         try:
             await self._applier.apply([document_of(job, entries, more)], owner=job)
@@ -163,7 +168,7 @@ class FailureRecorder:
             return False
         return True
 
-    async def _look(
+    async def look(
         self, job: TrainJob, recorded: Recorded, entries: dict[int, Entry], attempt: int, failures: Sequence[Failure]
     ) -> None:
         """Choose the culprit of one attempt, and keep its log.
@@ -210,7 +215,7 @@ class FailureRecorder:
             self._told.warn(job, EVENT_POD_FAILED, _sentence(entry))
         return left
 
-    async def _recorded(self, job: TrainJob) -> Recorded:
+    async def recorded(self, job: TrainJob) -> Recorded:
         """What the ConfigMap holds; read once for each job."""
         key = Key(job.namespace, job.name)
         recorded = self._records.find(key, uid_of(job), Recorded)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Part of recovery: follows the attempts of jobs, writes the record, and then does what it justifies.
 
-It takes the place of the recorder of failures, so the record has one writer. It frees jobs of lost nodes, deletes a
-JobSet that gives way to a new one, and tells users. The controller of TrainJobs makes the new JobSet, holds attempts
-back and ends jobs, by what `Recoveries` says.
+It works by the recorder of failures, in place of that one's controller, so the record has one writer. It frees jobs of
+lost nodes, deletes a JobSet that gives way to a new one, and tells users. The controller of TrainJobs makes the new
+JobSet, holds attempts back and ends jobs, by what `Recoveries` says.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ _STOP_SECONDS = 60.0
 """How long the logs of ranks that are being stopped are followed; twice the usual grace."""
 
 
-class RecoveryRecorder(FailureRecorder):
+class RecoveryRecorder:
     """Follows the pods and the JobSet of each job. Jobs that do not recover get the record of failures alone."""
 
     RULES: tuple[Rule, ...] = (
@@ -98,12 +98,12 @@ class RecoveryRecorder(FailureRecorder):
     )
 
     def __init__(self, manager: Manager, told: JobEvents, records: JobRecords, recoveries: Recoveries) -> None:
+        """Declare its controller."""
+        self._client, self._cache, self._told, self._records = manager.client, manager.cache, told, records
         self._recoveries = recoveries
         self._time = asyncio.get_running_loop().time
         self._nodes: dict[str, tuple[float, bool]] = {}
-        super().__init__(manager, told, records)
-
-    def _declare(self, manager: Manager) -> None:
+        self._failures = FailureRecorder(manager, told, records, more=self._summary)
         builder = manager.controller("recovery_controller").for_(TrainJob, predicates=[_is_new_or_over])
         builder.owns(JobSet, predicates=[_is_of_interest])
         builder.owns(RECORDS, predicates=[is_deleted_record])
@@ -118,7 +118,7 @@ class RecoveryRecorder(FailureRecorder):
             self._records.drop(key, Recorded)  # whoever needs it reads the ConfigMap again
         is_over = job is None or is_finished(job) or deletion_timestamp_of(job) is not None
         if job is None or is_over or (wanted := await self._recoveries.wanted(job)) is None:
-            return await super().reconcile(key)
+            return await self._failures.reconcile(key)
         if jobset_of_job(self._cache, job) is None:
             return Done()
         known = await self._recoveries.known(job)
@@ -128,14 +128,14 @@ class RecoveryRecorder(FailureRecorder):
         if how := stalled(known, glance, wanted, self._records.find(key, uid_of(job), StalledAttempt)):
             return await self._restart_stalled(job, known, wanted, how)
         # Somebody may have deleted the record between two attempts.
-        is_lost = known.summary.judged and self._lacks_record(job)
+        is_lost = known.summary.judged and self._failures.lacks_record(job)
         if not is_lost and is_calm(known, glance):
             left = await self._free(job, known, glance)
             return RetryAfter(left, reason="recovery") if left is not None else Done()
         return await self._recover(job, known, wanted)
 
     async def _recover(self, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
-        recorded = await self._recorded(job)
+        recorded = await self._failures.recorded(job)
         before = dict(recorded.entries or {})
         if (glance := self._recoveries.glance(job)) is None:
             return Done()
@@ -150,7 +150,7 @@ class RecoveryRecorder(FailureRecorder):
             if is_open and known.summary.replace != uid:
                 if held is not None and _is_initializer(held) and not _is_initializer(failures[0]):
                     del entries[attempt]  # it ran again; this failure is the one that counts
-                await self._look(job, recorded, entries, attempt, failures)
+                await self._failures.look(job, recorded, entries, attempt, failures)
         # What is judged is what the cache shows after the logs were read.
         if (glance := self._recoveries.glance(job)) is None:
             recorded.entries = entries
@@ -169,12 +169,12 @@ class RecoveryRecorder(FailureRecorder):
 
     async def _keep(self, job: TrainJob, known: KnownAttempts, recorded: Recorded, step: Progression) -> bool:
         """Write the record, then let what follows from it take effect. Returns False if the job goes."""
-        is_lost = bool(step.entries) and self._lacks_record(job)
+        is_lost = bool(step.entries) and self._failures.lacks_record(job)
         recorded.unwritten |= is_lost or step.entries != (recorded.entries or {})
         recorded.unwritten |= _is_worth_writing(known.summary, step.summary)
         recorded.entries = step.entries
         if recorded.unwritten:
-            if not await self._write(job, step.entries, {KEY: text_of(step.summary), **known.evidence}):
+            if not await self._failures.write(job, step.entries, {KEY: text_of(step.summary), **known.evidence}):
                 return False
             recorded.unwritten = False
         changed = known.summary != step.summary
@@ -189,7 +189,7 @@ class RecoveryRecorder(FailureRecorder):
 
     async def _restart_stalled(self, job: TrainJob, known: KnownAttempts, wanted: Declaration, how: str) -> Result:
         """Keep the last lines of each rank, then stop all of them; the next attempt follows."""
-        recorded = await self._recorded(job)
+        recorded = await self._failures.recorded(job)
         if (glance := self._recoveries.glance(job)) is None:
             return Done()
         evidence = _evidence(await self._last_lines(job, glance))
@@ -247,12 +247,12 @@ class RecoveryRecorder(FailureRecorder):
             log.info("%s/%s: the log of a rank that is stopped was not read to its end: %r", namespace, pod, error)
         return end
 
-    async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
-        if more is None and await self._recoveries.wanted(job) is not None:
-            # A failure that is seen after the end of the job.
-            known = await self._recoveries.known(job)
-            more = {KEY: text_of(known.summary), **known.evidence}
-        return await super()._write(job, entries, more)
+    async def _summary(self, job: TrainJob) -> Mapping[str, str] | None:
+        """What the record of a job holds that recovers, also where a failure is seen after its end."""
+        if await self._recoveries.wanted(job) is None:
+            return None
+        known = await self._recoveries.known(job)
+        return {KEY: text_of(known.summary), **known.evidence}
 
     # ------------------------------------------------------------------ nodes
 
