@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs: their selector, their defaults, and what no rule of `rules/jobs.json` says of their template and status."""
 
-import copy
-
 from trainwright.api import names
 from trainwright.api.conditions import is_true
 from trainwright.api.objects import Document
@@ -10,7 +8,7 @@ from trainwright.controller.local.apiserver.kinds.built_in_strategy import Built
 from trainwright.controller.local.apiserver.kinds.formats import Errors, immutable_errors, same
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.kinds.places import ensure, entries, part
-from trainwright.controller.local.apiserver.kinds.podspecs import selects
+from trainwright.controller.local.apiserver.kinds.podspecs import fixed_part, selects
 from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
 from trainwright.controller.local.types.errors import DocumentError, invalid, invalid_unshown, required
@@ -19,6 +17,7 @@ _JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _BACKOFF_LIMIT = 6
 _LARGEST = 2**31 - 1
+_SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates", "affinity")
 _ENDS = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 """Conditions that end a Job, and those that come before them. All stay True once they are."""
 
@@ -147,19 +146,8 @@ def _template_errors(job: Document, old: Document) -> Errors:
     template, before = part(part(job, "spec"), "template"), part(part(old, "spec"), "template")
     if not may_change_template(old):
         return immutable_errors(template, before, "spec.template")
-    expected, now = copy.deepcopy(part(before, "spec")), part(template, "spec")
-    # Node affinity may change, affinity to pods may not.
-    affinity = {**part(expected, "affinity"), "nodeAffinity": part(now, "affinity").get("nodeAffinity")}
-    expected["affinity"] = {key: value for key, value in affinity.items() if value is not None} or None
-    if now.get("affinity") == {} and not expected["affinity"]:
-        expected["affinity"] = {}
-    for name in ("nodeSelector", "tolerations", "schedulingGates"):
-        expected[name] = now.get(name)
-    for field in ("containers", "initContainers"):
-        for container, changed in zip(entries(expected, field), entries(now, field), strict=False):
-            if container.get("name") == changed.get("name"):
-                container["resources"] = changed.get("resources")
-    return [] if same(now, expected) else [invalid("spec.template.spec", now, IMMUTABLE)]
+    now, then = (fixed_part(part(one, "spec"), _SCHEDULING, "resources") for one in (template, before))
+    return [] if same(now, then) else [invalid("spec.template.spec", part(template, "spec"), IMMUTABLE)]
 
 
 def _status_errors(job: Document, old: Document) -> Errors:

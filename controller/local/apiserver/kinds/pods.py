@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods: their life, their defaults beside those of all specifications, and what an update may change."""
 
-import copy
-
 from trainwright.api import names, times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
@@ -10,6 +8,7 @@ from trainwright.controller.local.apiserver.kinds.formats import Errors, same
 from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import (
     default_pod_spec,
+    fixed_part,
     pod_spec_warnings,
     quality_of_service,
 )
@@ -132,7 +131,11 @@ def _update_errors(pod: Document, old: Document) -> Errors:
         if gate.get("name") not in gates:
             text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
             found.append(forbidden(f"spec.schedulingGates[{index}].name", text))
-    if not same(spec, before) and not same(_with_what_may_change(spec, before), spec):
+    changeable = ["activeDeadlineSeconds", "schedulingGates", "tolerations"]
+    if entries(before, "schedulingGates"):
+        # While gates hold a pod, it may be narrowed to some nodes (KEP-3838).
+        changeable += ["nodeSelector", "affinity"]
+    if not same(fixed_part(spec, changeable, "image"), fixed_part(before, changeable, "image")):
         found.append(forbidden("spec", f"pod updates may not change fields other than {_CHANGEABLE}"))
     return found
 
@@ -145,22 +148,3 @@ def _deadline_errors(deadline: int | None, before: int | None) -> Errors:
 
 def _without_seconds(toleration: Document) -> Document:
     return {key: value for key, value in toleration.items() if key != "tolerationSeconds" and value}
-
-
-def _with_what_may_change(spec: Document, before: Document) -> Document:
-    """The old specification with those new fields that an update may change."""
-    made = copy.deepcopy(before)
-    for name in ("containers", "initContainers"):
-        for container, new in zip(entries(made, name), entries(spec, name), strict=True):
-            set_or_drop(container, "image", new.get("image"))
-    fields = ["activeDeadlineSeconds", "schedulingGates", "tolerations"]
-    if spec.get("terminationGracePeriodSeconds") == 1 and (before.get("terminationGracePeriodSeconds") or 0) < 0:
-        fields.append("terminationGracePeriodSeconds")
-    if entries(before, "schedulingGates"):
-        # While gates hold a pod, it may be narrowed to some nodes (KEP-3838).
-        fields.append("nodeSelector")
-        affinity = {**part(before, "affinity"), "nodeAffinity": part(spec, "affinity").get("nodeAffinity")}
-        set_or_drop(made, "affinity", {key: value for key, value in affinity.items() if value} or None)
-    for field in fields:
-        set_or_drop(made, field, spec.get(field))
-    return made

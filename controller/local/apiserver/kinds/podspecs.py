@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Specifications of pods, in Pods and in templates: what no recorded default and no rule of `rules/pods.json` says."""
 
+from collections.abc import Iterable
+
 from trainwright.api import names
 from trainwright.api.amounts import Amounts, add
 from trainwright.api.amounts import read as read_amounts
@@ -37,6 +39,17 @@ def default_pod_spec(spec: Document) -> None:
     for field in CONTAINER_FIELDS:
         for container in entries(spec, field):
             ensure_filled(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
+
+
+def fixed_part(spec: Document, fields: Iterable[str], of_containers: str) -> Document:
+    """A specification without what may change: some fields of it, of which `affinity` is that to nodes, and one of its
+    containers."""
+    made = {name: value for name, value in spec.items() if name not in fields}
+    if "affinity" in fields:
+        made["affinity"] = {kind: one for kind, one in part(spec, "affinity").items() if kind != "nodeAffinity"}
+    for kind in ("containers", "initContainers"):
+        made[kind] = [{name: one[name] for name in one if name != of_containers} for one in entries(spec, kind)]
+    return made
 
 
 def set_account(spec: Document, name: str) -> None:
