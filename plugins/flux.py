@@ -17,16 +17,13 @@ from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import FluxMLPolicySource, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.plugins.contract import (
-    APPLY,
     PLACEHOLDER,
-    READ,
     Component,
     Finding,
     GeneratedSecret,
     Info,
     PodRef,
     PodSet,
-    Rule,
     Stage,
     Watch,
     gpu_count,
@@ -183,11 +180,10 @@ class FluxPlugin:
 
     name = "Flux"
     after = ("PlainML",)
-    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY),)
     secrets = (_CERTIFICATE,)
 
     def watches(self) -> Sequence[Watch]:
-        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True),)
+        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True, makes=True),)
 
     def validate(self, info: Info) -> Iterable[Finding]:
         """The runtime must not have an init container with the name of the one that the plugin adds."""

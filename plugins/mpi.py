@@ -9,9 +9,7 @@ from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import MPIMLPolicySource, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LAUNCHER, NODE, STEP_TRAINER
 from trainwright.plugins.contract import (
-    APPLY,
     PLACEHOLDER,
-    READ,
     TRAIN_JOB,
     Component,
     ContainerModel,
@@ -21,7 +19,6 @@ from trainwright.plugins.contract import (
     PodRef,
     PodSet,
     Refusal,
-    Rule,
     Stage,
     Warned,
     Watch,
@@ -60,11 +57,10 @@ class MPIPlugin:
     """
 
     name = "MPI"
-    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY),)
     secrets = (_KEYS,)
 
     def watches(self) -> Sequence[Watch]:
-        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True),)
+        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True, makes=True),)
 
     def validate(self, info: Info, job: TrainJob) -> Iterable[Finding]:
         """Where the launcher is a node, several nodes need both jobs. Users must not set the variables of Open MPI."""

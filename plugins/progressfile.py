@@ -17,14 +17,11 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.api.trainer.v1alpha1.progress import DEFAULT_FILE, Declaration, declared
 from trainwright.plugins.contract import (
-    APPLY,
-    READ,
     Component,
     ContainerModel,
     Finding,
     Info,
     PodSet,
-    Rule,
     Stage,
     Warned,
     Watch,
@@ -53,10 +50,9 @@ class ProgressFilePlugin:
 
     name = "ProgressFile"
     off_by_default = True  # the feature gate enables it
-    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY),)
 
     def watches(self) -> Sequence[Watch]:
-        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True),)
+        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True, makes=True),)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
         """Refuse annotations of the job that cannot work; warn of those of the runtime, and of old ones."""

@@ -16,8 +16,6 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_NONE
 from trainwright.api.trainer.v1alpha1.progress import declared, report_audience, report_path
 from trainwright.plugins.contract import (
-    APPLY,
-    READ,
     ClusterFacts,
     Component,
     Enqueue,
@@ -26,7 +24,6 @@ from trainwright.plugins.contract import (
     Info,
     Installation,
     Reference,
-    Rule,
     Runtime,
     Stage,
     Warned,
@@ -56,7 +53,6 @@ class TrainJobStatusPlugin:
     name = "TrainJobStatus"
     off_by_default = True  # the feature gate enables it
     uses_installation = True
-    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY),)
 
     def __init__(self, *, installation: Installation) -> None:
         self._installation = installation
@@ -64,7 +60,7 @@ class TrainJobStatusPlugin:
 
     def watches(self) -> Sequence[Watch]:
         """The ConfigMaps of jobs, and the Secret with the CA certificates: a new CA reaches all unfinished jobs."""
-        own = Watch(core.ConfigMap.RESOURCE, metadata_only=True)
+        own = Watch(core.ConfigMap.RESOURCE, metadata_only=True, makes=True)
         if self._installation.authority:
             return (own,)
         namespace, name = self._secret.namespace, self._secret.name

@@ -43,10 +43,8 @@ class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
     foreign_schedulers = frozenset({DEFAULT_SCHEDULER, "scheduler-plugins-scheduler"})
     scheduler_remedy = "Set schedulerName: volcano in the runtime"
 
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """Priority classes are read live: one that is applied together with its job is not in a cache yet."""
-        return (*super().rules, Rule.on(PriorityClass.RESOURCE, "get"))
+    # Read live: one that is applied together with its job is not in a cache yet.
+    rules = (Rule.on(PriorityClass.RESOURCE, "get"),)
 
     def policy_of(self, runtime: Runtime) -> VolcanoPodGroupPolicySource | None:
         return runtime.spec_or_empty.pod_group_policy_or_empty.volcano

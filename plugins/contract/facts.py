@@ -21,6 +21,7 @@ import msgspec
 from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import AnyObject, Document, owner_reference
+from trainwright.api.rights import APPLY, READ, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.plugins.contract.errors import FactUnavailable
 
@@ -40,7 +41,11 @@ class Enqueue(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Events of one kind that wake TrainJobs. Two plugins may declare the same watch; it is opened once."""
+    """A kind that a plugin makes or looks at: what changes of its objects wakes TrainJobs.
+
+    Two plugins may declare the same watch; it is opened once. Its rights follow: to list and watch the kind, and what
+    `makes` and `deletes` say. What a plugin needs beside that, such as single reads, is in its `rules`.
+    """
 
     resource: Resource
     enqueue: Enqueue = Enqueue.OWNER
@@ -48,6 +53,10 @@ class Watch:
     """Cache only the metadata of the objects, without their content."""
     optional: bool = False
     """Start without the watch when the cluster does not serve the kind."""
+    makes: bool = field(default=False, compare=False)
+    """The plugin builds objects of the kind, so the manager may apply them."""
+    deletes: bool = field(default=False, compare=False)
+    """The manager may delete them."""
     only_with: Resource | None = None
     """Start without the watch when the cluster does not serve this other kind, which the plugin watches as optional."""
     model: type[Object] | None = None
@@ -63,6 +72,15 @@ class Watch:
     counters: tuple[str, ...] = ()
     """Attributes of `model`'s status that only count. A change of these alone decides nothing about a TrainJob: it may
     wait a moment for the next one."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rights that follow; none for a single object, whose namespace has a role of its own."""
+        if self.name:
+            return ()
+        # The content of an object of which only the metadata is cached is read before it is applied.
+        reads = READ if self.makes and self.metadata_only else WATCH
+        return (Rule.on(self.resource, *reads, *(APPLY if self.makes else ()), *(("delete",) if self.deletes else ())),)
 
     def __post_init__(self) -> None:
         """Raises ValueError for a combination that does not exist."""

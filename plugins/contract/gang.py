@@ -19,7 +19,6 @@ from trainwright.api.kubernetes.node.v1 import RuntimeClass
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, dig
 from trainwright.api.quantity import Quantity, Style
-from trainwright.api.rights import APPLY, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.errors import Finding, Warned
@@ -79,19 +78,10 @@ class GangScheduler(ABC, Generic[P]):
     def group_fields(self, info: Info, policy: P) -> Mapping[str, Any]:
         """Further fields of the group's spec, beside minMember and minResources, in wire form."""
 
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """Rights on groups, and on what changes the requests of pods."""
-        return (
-            Rule.on(self.group, *WATCH, *APPLY),
-            Rule.on(LimitRange.RESOURCE, *WATCH),
-            Rule.on(RuntimeClass.RESOURCE, *WATCH),
-        )
-
     def watches(self) -> Sequence[Watch]:
         """Groups of TrainJobs, and what changes the requests of pods that do not exist yet."""
         return (
-            Watch(self.group, optional=True, remedy=self.remedy),
+            Watch(self.group, makes=True, optional=True, remedy=self.remedy),
             Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE, metadata_only=True, only_with=self.group),
             Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS, metadata_only=True, only_with=self.group),
         )

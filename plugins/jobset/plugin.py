@@ -30,15 +30,12 @@ from trainwright.api.trainer.v1alpha1.queues import may_be_queued
 from trainwright.api.trainer.v1alpha1.runtimes import replicated_jobs_of
 from trainwright.api.typed import as_typed
 from trainwright.plugins.contract import (
-    APPLY,
-    WATCH,
     ClusterFacts,
     Component,
     FactUnavailable,
     Finding,
     Info,
     Reference,
-    Rule,
     Watch,
     forbidden,
     internal,
@@ -78,12 +75,12 @@ class JobSetPlugin:
     """
 
     name = "JobSet"
-    # Deleted when the deadline of a job has passed.
-    rules = (Rule.on(JobSet.RESOURCE, *WATCH, *APPLY, "delete"),)
 
+    # Deleted when the deadline of a job has passed.
     def watches(self) -> Sequence[Watch]:
         remedy = "install JobSet (https://jobset.sigs.k8s.io)"
-        return (Watch(JobSet.RESOURCE, model=JobSet, remedy=remedy, counters=("replicated_jobs_status",)),)
+        counters = ("replicated_jobs_status",)
+        return (Watch(JobSet.RESOURCE, makes=True, deletes=True, model=JobSet, remedy=remedy, counters=counters),)
 
     def uses_facts(self, job: TrainJob) -> Iterable[Reference]:
         """The JobSet with the name of the job, whether the job controls it or not."""

@@ -61,7 +61,8 @@ class Loaded:
     @property
     def rules(self) -> tuple[Rule, ...]:
         making = (Rule.on(Secret.RESOURCE, "create"),) if self.secrets else ()
-        return (*getattr(self.plugin, "rules", ()), *making)
+        watching = (rule for watch in self.watches for rule in watch.rules)
+        return (*getattr(self.plugin, "rules", ()), *watching, *making)
 
     @property
     def secrets(self) -> tuple[GeneratedSecret, ...]:

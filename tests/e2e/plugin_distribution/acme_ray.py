@@ -7,7 +7,7 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import APPLY, READ, Component, Finding, Info, Rule, Stage, Watch, invalid
+from trainwright.plugins.contract import Component, Finding, Info, Stage, Watch, invalid
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
@@ -21,21 +21,20 @@ class RayPlugin:
 
     name = "Ray"
     after = ("PlainML",)  # which sets the number of nodes and the TrainJob's variables
-    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),)
     Configuration = Settings
 
     def __init__(self, settings: Settings) -> None:
         self._port = settings.port
 
     def watches(self) -> tuple[Watch, ...]:
-        return (Watch(ConfigMap.RESOURCE, metadata_only=True),)
+        return (Watch(ConfigMap.RESOURCE, metadata_only=True, makes=True),)
 
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002
+    def validate(self, info: Info) -> Iterable[Finding]:
         for index, variable in enumerate(info.trainer_env if _is_ray(info) else ()):
             if variable.name == "RAY_ADDRESS":
                 yield invalid(f"spec.trainer.env[{index}]", variable.name, "is set by the Ray plugin; remove it")
 
-    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:  # noqa: ARG002
+    def enforce_ml_policy(self, info: Info) -> None:
         container, pods = info.trainer_container, info.trainer_pods
         if _is_ray(info) and container is not None and pods is not None:
             container.set_env("RAY_ADDRESS", f"{pods.host()}:{self._port}", why="the first pod is the head")

@@ -12,10 +12,12 @@ import msgspec
 import pytest
 
 from trainwright.api.base import Resource
+from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.plugins.contract import (
     ClusterFacts,
     Component,
+    Enqueue,
     Finding,
     Info,
     Installation,
@@ -31,6 +33,8 @@ from trainwright.plugins.registry.registry import OrderingCycle, ordered
 from trainwright.plugins.testing import train_job
 
 THING = Resource(group="example.com", version="v1", kind="Thing", plural="things", namespaced=True)
+OTHER = Resource(group="example.com", version="v1", kind="Other", plural="others", namespaced=True)
+NAMED = Watch(Secret.RESOURCE, Enqueue.UNFINISHED, model=Secret, namespace="system", name="ca")
 
 
 class Plain:
@@ -436,12 +440,18 @@ def test_watches_and_rights_are_merged() -> None:
 
     class Two(One):
         name = "Two"
-        rules = (Rule.on(THING, "list", "get"),)
+        rules = (Rule.on(THING, "list", "update"),)
+
+        def watches(self) -> tuple[Watch, ...]:
+            return (Watch(THING, makes=True, deletes=True), Watch(OTHER, metadata_only=True, makes=True), NAMED)
 
     registry = Registry.of(One(), Two())
 
-    assert registry.watches() == (Watch(THING),)
-    assert registry.rules() == (Rule("example.com", "things", ("get", "list")),)
+    assert registry.watches() == (Watch(THING), Watch(OTHER, metadata_only=True), NAMED)
+    assert registry.rules() == (
+        Rule("example.com", "others", ("create", "get", "list", "patch", "watch")),
+        Rule("example.com", "things", ("create", "delete", "get", "list", "patch", "update", "watch")),
+    )
 
 
 def test_no_plugins_are_fine() -> None:
