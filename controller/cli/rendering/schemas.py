@@ -20,7 +20,7 @@ from trainwright.api.base import Struct
 from trainwright.api.messages import shortened, value_text
 from trainwright.api.names import dns_subdomain
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.schema import Schema
+from trainwright.controller.local.apiserver.schema.crd import Schema
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata
 from trainwright.controller.local.apiserver.schema.rules import UNCHECKED
 from trainwright.controller.local.types.errors import NOWHERE, WRONG_TYPE, DocumentError, required
@@ -127,10 +127,7 @@ def validate(
     if kind.has_status:
         stored = _with_status_apart(stored, before or {}, subresource)
     known = kind.metadata_errors(stored) if kind.is_served else []
-    if before is not None and subresource == "status":
-        found = kind.schema.validate_status(stored, before, known=known)
-    else:
-        found = kind.schema.validate(stored, before, known=known)
+    found = kind.schema.validate(stored, before, status=before is not None and subresource == "status", known=known)
     errors = _told([one for one in found if one != UNCHECKED], stored)
     return ValidationResult(stored=stored, errors=errors, dropped=dropped)
 

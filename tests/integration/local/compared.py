@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.scenarios.comparison import SENTENCES
 from trainwright.api import names
-from trainwright.controller.local.apiserver.schema import Schema, compile_schema, unknown_field
+from trainwright.controller.local.apiserver.schema.crd import Schema, unknown_field
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.local.types.go_json import DocumentDecodeError
@@ -90,7 +90,7 @@ class Kind:
 
     def __post_init__(self) -> None:
         spec = self.definition["spec"]
-        self.schema = compile_schema(spec["versions"][0]["schema"]["openAPIV3Schema"])
+        self.schema = Schema(spec["versions"][0]["schema"]["openAPIV3Schema"])
         self.api_version = f"{spec['group']}/{spec['versions'][0]['name']}"
         self._path = f"/apis/{self.api_version}/namespaces/{self.namespace}/{spec['names']['plural']}"
 
@@ -146,11 +146,7 @@ class Kind:
         else:
             known = validate_metadata_update(new["metadata"], old["metadata"])
         excused: list[DocumentError] = []
-        if status:
-            assert old is not None
-            errors = self.schema.validate_status(new, old, known=known, excused=excused)
-        else:
-            errors = self.schema.validate(new, old, known=known, excused=excused)
+        errors = self.schema.validate(new, old, status=status, known=known, excused=excused)
         warnings += tuple(map(str, excused))
         return of_errors(errors, warnings) if errors else Answer(200, warnings=warnings, stored=stored(new))
 

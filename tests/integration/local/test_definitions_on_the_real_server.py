@@ -11,7 +11,7 @@ import pytest
 from tests.cases import cases
 from tests.integration.local.compared import DEFINITIONS, Answer, Document, of_errors, of_server
 from tests.integration.local.definitions import CHANGES, good
-from trainwright.controller.local.apiserver.schema import unknown_field
+from trainwright.controller.local.apiserver.schema.crd import unknown_field
 from trainwright.controller.local.apiserver.schema.definitions import (
     accepted_names,
     set_defaults,

@@ -11,7 +11,7 @@ from trainwright.api.conditions import set_condition
 from trainwright.api.names import qualified
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, Strategy, set_or_drop
-from trainwright.controller.local.apiserver.schema import Schema, compile_schema, unknown_field
+from trainwright.controller.local.apiserver.schema.crd import Schema, unknown_field
 from trainwright.controller.local.apiserver.schema.definitions import (
     set_defaults,
     unrecognized_formats,
@@ -45,7 +45,7 @@ class CustomStrategy(Strategy):
     @cached_property
     def _schema(self) -> Schema | None:
         """Compiled when first needed: it takes a while, and many kinds of a short-lived cluster have no object."""
-        return None if self._source is None else compile_schema(self._source)
+        return None if self._source is None else Schema(self._source)
 
     def drop_unknown(self, document: Document) -> list[str]:
         dropped: list[str] = []
@@ -95,9 +95,7 @@ class CustomStrategy(Strategy):
             return known
         excused: list[DocumentError] = []
         self._excused = new, excused
-        if subresource == "status" and old is not None:
-            return self._schema.validate_status(new, old, known=known, excused=excused)
-        return self._schema.validate(new, old, known=known, excused=excused)
+        return self._schema.validate(new, old, status=subresource == "status", known=known, excused=excused)
 
 
 def _finalizer_warnings(name: str) -> list[str]:

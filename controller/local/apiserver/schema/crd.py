@@ -92,36 +92,26 @@ class Schema:
         new: Document,
         old: Document | None = None,
         *,
+        status: bool = False,
         known: Sequence[DocumentError] = (),
         excused: list[DocumentError] | None = None,
     ) -> list[DocumentError]:
         """The errors of a create or, with the stored object, of an update. Unchanged values are excused.
 
         Args:
-            new: the object as it would be stored.
+            new: the whole object as it would be stored.
             old: the stored object.
+            status: it is an update through the endpoint `status`, so the values of nothing else are checked.
             known: errors of its metadata; they come first, and after some of them no rule is evaluated.
             excused: gets the errors of rules that are forgiven, because the value has not changed.
         """
-        root = Correlation(self.type, new, old) if old is not None else None
-        found = [*known, *(one.located() for one in _unexcused(problems_of(self._checks, new), root))]
-        found += embedded_errors(self.type, new)
-        found += self._list_errors(new, old)
-        return found + self._rule_errors(new, old, found, root, excused)
-
-    def validate_status(
-        self,
-        new: Document,
-        old: Document,
-        *,
-        known: Sequence[DocumentError] = (),
-        excused: list[DocumentError] | None = None,
-    ) -> list[DocumentError]:
-        """The errors of a write to the endpoint `status`; both are whole objects."""
         found = list(known)
-        root = Correlation(self.type, new, old)
-        if "status" in new:
-            problems = _unexcused(problems_of(self._status_checks, new["status"]), root.at("status"))
+        root = Correlation(self.type, new, old) if old is not None else None
+        if not status:
+            found += [one.located() for one in _unexcused(problems_of(self._checks, new), root)]
+            found += embedded_errors(self.type, new)
+        elif "status" in new:
+            problems = _unexcused(problems_of(self._status_checks, new["status"]), root and root.at("status"))
             found += [problem.located("status") for problem in problems]
         found += self._list_errors(new, old)
         return found + self._rule_errors(new, old, found, root, excused)
@@ -150,11 +140,6 @@ def _unexcused(problems: list[SchemaProblem], root: Correlation | None) -> list[
     if root is None or not problems:
         return problems
     return [one for one in problems if not is_excused(root, reversed(one.steps[one.fixed :]))]
-
-
-def compile_schema(schema: Mapping[str, Any]) -> Schema:
-    """Compile a structural schema."""
-    return Schema(schema)
 
 
 def unknown_field(path: str) -> str:

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from trainwright.controller.local.apiserver.schema import compile_schema
+from trainwright.controller.local.apiserver.schema.crd import Schema
 
 Document = dict[str, Any]
 
@@ -16,12 +16,12 @@ def root(field: Document, **words: Any) -> Document:
 def errors(field: Document, value: Any, old: Any = None, **words: Any) -> list[str]:
     """What is wrong with a value of a field: reason without its prefix, field and message."""
     before = {"x": old} if old is not None else None
-    found = compile_schema(root(field, **words)).validate({"x": value}, before)
+    found = Schema(root(field, **words)).validate({"x": value}, before)
     return [f"{one.reason.removeprefix('FieldValue')} {one}" for one in found]
 
 
 def decoded(field: Document, value: Any) -> tuple[Any, list[str]]:
     """A value after pruning and defaulting, and what was dropped."""
     document = {"x": value}
-    dropped = compile_schema(root(field)).decode(document)
+    dropped = Schema(root(field)).decode(document)
     return document.get("x", "absent"), dropped

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.integration.local.shapes import FIELDS, definition, ruled_definition, ruled_spec, spec
-from trainwright.controller.local.apiserver.schema import Schema, compile_schema
+from trainwright.controller.local.apiserver.schema.crd import Schema
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 
 def compiled(crd: dict[str, Any]) -> Schema:
-    return compile_schema(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    return Schema(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
 SHAPES = compiled(definition("shapes", FIELDS))
@@ -60,7 +60,7 @@ def test_validation_answers_and_changes_nothing(random: Random) -> None:
         return
     before = copy.deepcopy((new, old))
     created, updated = SHAPES.validate(new), SHAPES.validate(new, old)
-    SHAPES.validate_status(new, old)
+    SHAPES.validate(new, old, status=True)
     assert (new, old) == before
     assert set(updated) <= set(created)
     assert all(error.message and error.field for error in created)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import cases
 from tests.unit.local.schema.tables import errors
-from trainwright.controller.local.apiserver.schema import compile_schema
+from trainwright.controller.local.apiserver.schema.crd import Schema
 
 CASES = cases(__file__)
 
@@ -25,13 +25,11 @@ def test_unchanged_values_are_excused(field: dict[str, Any], old: Any, new: Any,
 
 
 def test_a_status_is_checked_by_its_own_schema() -> None:
-    schema = compile_schema(
-        {"type": "object", "properties": {"status": {"type": "object", "properties": {"n": NUMBER}}}}
-    )
-    (error,) = schema.validate_status({"status": {"n": "a"}}, {})
+    schema = Schema({"type": "object", "properties": {"status": {"type": "object", "properties": {"n": NUMBER}}}})
+    (error,) = schema.validate({"status": {"n": "a"}}, {}, status=True)
     assert error.field == "status.n"
     assert error.message == 'Invalid value: "string": must be of type integer: "string"'
-    assert schema.validate_status({"status": {"n": "a"}}, {"status": {"n": "a"}}) == []
+    assert schema.validate({"status": {"n": "a"}}, {"status": {"n": "a"}}, status=True) == []
 
 
 def test_no_string_holds_up_the_server() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import cases
 from tests.unit.local.schema.tables import decoded
-from trainwright.controller.local.apiserver.schema import compile_schema, unknown_field
+from trainwright.controller.local.apiserver.schema.crd import Schema, unknown_field
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 CASES = cases(__file__)
@@ -23,7 +23,7 @@ def test_decoding(field: dict[str, Any], value: Any, kept: Any, dropped: list[st
 
 def test_defaults_are_copied_and_not_invented_in_absent_objects() -> None:
     inner = {"type": "object", "properties": {"a": {**NUMBER, "default": 1}}}
-    schema = compile_schema({"type": "object", "properties": {"made": {**inner, "default": {}}, "absent": inner}})
+    schema = Schema({"type": "object", "properties": {"made": {**inner, "default": {}}, "absent": inner}})
     first: dict[str, Any] = {}
     schema.default(first)
     assert first == {"made": {"a": 1}}
@@ -52,7 +52,7 @@ def test_embedded_objects_of_wrong_types(value: Any, text: str) -> None:
 
 
 def test_metadata_comes_first_in_what_was_dropped() -> None:
-    schema = compile_schema({"type": "object"})
+    schema = Schema({"type": "object"})
     document = {"kind": "A", "metadata": {"name": "a", "x": 1}, "a": 1}
     assert schema.decode(document) == ["metadata.x", "a"]
     assert document == {"kind": "A", "metadata": {"name": "a"}}

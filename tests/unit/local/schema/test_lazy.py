@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.schema import checks, compile_schema
+from trainwright.controller.local.apiserver.schema import checks
+from trainwright.controller.local.apiserver.schema.crd import Schema
 
 STRING = {"type": "string"}
 DEEP = {"type": "object", "properties": {name: {"type": "array", "items": STRING} for name in "abc"}}
@@ -21,7 +22,7 @@ def test_what_no_document_has_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -
         return original(schema, **options)
 
     monkeypatch.setattr(checks, "compile_checks", noted)
-    made = compile_schema(SCHEMA)
+    made = Schema(SCHEMA)
     document = {"used": {"a": ["x"], "d": 1}}
     assert made.prune(document) == ["used.d"]
     assert made.validate(document) == []

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cases import cases
 from tests.unit.local.schema.tables import errors, root
-from trainwright.controller.local.apiserver.schema import compile_schema
+from trainwright.controller.local.apiserver.schema.crd import Schema
 
 CASES = cases(__file__)
 
@@ -31,7 +31,7 @@ def test_rules_at_updates(field: dict[str, Any], old: Any, new: Any, expected: l
 
 
 def test_rules_are_not_evaluated_on_objects_of_a_wrong_form() -> None:
-    schema = compile_schema(root({**TEXT, "maxLength": 1}, **{"x-kubernetes-validations": [{"rule": "false"}]}))
+    schema = Schema(root({**TEXT, "maxLength": 1}, **{"x-kubernetes-validations": [{"rule": "false"}]}))
     told = [str(error) for error in schema.validate({"x": "ab"})]
     assert told == [
         "x: Too long: may not be more than 1 byte",
@@ -44,7 +44,7 @@ def test_rules_are_not_evaluated_on_objects_of_a_wrong_form() -> None:
 
 
 def test_rules_of_the_object_have_no_field() -> None:
-    schema = compile_schema({"type": "object", "x-kubernetes-validations": [{"rule": "self.metadata.name != 'a'"}]})
+    schema = Schema({"type": "object", "x-kubernetes-validations": [{"rule": "self.metadata.name != 'a'"}]})
     (error,) = schema.validate({"metadata": {"name": "a"}})
     assert str(error) == "<nil>: Invalid value: failed rule: self.metadata.name != 'a'"
 
