@@ -78,9 +78,10 @@ async def test_a_burst_takes_several_turns() -> None:
 async def test_who_gives_up_holds_up_no_other_and_one_after_the_other_waits_for_none() -> None:
     turns = PriorityAndFairness(slice_seconds=0.0)
     begins, leaves, waits = (asyncio.ensure_future(turns.next_turn()) for _ in range(3))
-    await begins
-    leaves.cancel()
-    await waits
+    await asyncio.sleep(0)
+    leaves.cancel()  # while it waits for its turn
+    await asyncio.wait_for(waits, 10)
+    assert begins.done()
     assert leaves.cancelled()
     await asyncio.sleep(0)
     passed: list[int] = []

@@ -147,7 +147,8 @@ class _Socket:
 
 def _whole(answer: ServerResponse) -> web.Response:
     headers = _headers(answer)
-    headers["Content-Type"] = answer.content_type
+    if answer.content_type:
+        headers["Content-Type"] = answer.content_type
     response = web.Response(status=answer.status, body=answer.body, headers=headers)
     for text in answer.warnings:
         response.headers.add("Warning", f'299 - "{_escaped(text)}"')

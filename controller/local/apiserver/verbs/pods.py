@@ -45,7 +45,7 @@ from trainwright.controller.local.types.go_json import is_time
 async def _posted(call: RequestInfo, admission: Chain, options: WriteQuery, body: Document) -> AdmissionRequest:
     """The body of a POST, for the pod of the URL, after mutating admission. Raises StatusError."""
     metadata.set_namespace(metadata.metadata_of(body), call.namespace)
-    request = AdmissionRequest(call, "CREATE", body, None, options)
+    request = AdmissionRequest(call, "CREATE", track(call, None, body, options), None, options)
     await admission.mutate(request)
     request.new = request.new or body
     if metadata.metadata_of(request.new).get("name") != call.name:
@@ -89,7 +89,7 @@ class Bindings:
                 raise call.conflict(
                     f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
                 )
-            return track(call, live, _bound(call, live, node, meta), options)
+            return _bound(call, live, node, meta)
 
         await self._writes.change(call, bind, options)
         return _done()
@@ -194,7 +194,7 @@ class PodLogs:
         container = container_of(pod, request.container)
         if not (pod.get("spec") or {}).get("nodeName"):
             # As the real server: a pod without a node has an empty log.
-            return ServerResponse(content_type="text/plain")
+            return ServerResponse(status=204, content_type="")
         try:
             stream = await self._source(call.namespace, call.name, replace(request, container=container))
         except UnavailableError as error:

@@ -23,6 +23,8 @@ from trainwright.controller.local.types.errors import invalid
 from trainwright.controller.local.types.model import builtin, models_by_kind
 
 _VERSION, _KIND = "autoscaling/v1", "Scale"
+_OWN = {"scale": (_VERSION, _KIND), "binding": ("v1", "Binding")}
+"""Subresources whose bodies have a kind, and so owners, of their own; those in other groups are of the resource."""
 _BUILT_IN = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
 _REPLICAS = fieldset.of(("f:spec", "f:replicas"))
 
@@ -47,12 +49,13 @@ def shown_at_endpoint(call: RequestInfo, document: Document) -> Document:
 
 def manager_of(call: RequestInfo) -> FieldManager | None:
     """Who tracks the owners of fields at the endpoint of a call; None where nobody does."""
-    return _manager() if is_scale(call) else call.resource.managers.get(call.subresource)
+    return _manager(call.subresource) if call.subresource in _OWN else call.resource.managers.get(call.subresource)
 
 
 @cache
-def _manager() -> FieldManager:
-    return FieldManager(builtin(models_by_kind()[_VERSION, _KIND]), _VERSION, _KIND, subresource="scale")
+def _manager(subresource: str) -> FieldManager:
+    version, kind = _OWN[subresource]
+    return FieldManager(builtin(models_by_kind()[version, kind]), version, kind, subresource=subresource)
 
 
 def scale_of(call: RequestInfo, document: Document) -> Document:
@@ -96,10 +99,8 @@ def _entries(call: RequestInfo, paths: ScalePaths, own: Document, scale: Documen
         else:
             del managed.owners[who]
     for who, owned in of_scale.owners.items():
-        of_object = who if owned.applied else who._replace(version=version)
-        before = managed.owners.get(of_object)
-        fields = replicas if before is None else fieldset.union(before.fields, replicas)
-        managed.owners[of_object] = Ownership(fields, version, owned.applied)
+        # Who owned the replicas in the object, too, gets an entry beside the own one, as on the real server.
+        managed.owners[who] = Ownership(replicas, version, owned.applied)
     return write_entries(managed)
 
 

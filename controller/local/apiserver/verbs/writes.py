@@ -18,7 +18,13 @@ from trainwright.controller.local.apiserver.merge.managedfields import without_n
 from trainwright.controller.local.apiserver.request.info import RequestInfo, WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
-from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, manager_of, scaled
+from trainwright.controller.local.apiserver.verbs.scale import (
+    at_endpoint,
+    is_scale,
+    manager_of,
+    scaled,
+    shown_at_endpoint,
+)
 from trainwright.controller.local.types.errors import DocumentError, invalid
 from trainwright.controller.local.values import copied
 
@@ -165,7 +171,7 @@ class ResourceWrites:
         known = validate_metadata(meta, namespaced=served.namespaced) + validate_metadata_update(meta, old)
         _check(call, new, live, known, endpoint)
         new = without_new_times(live, new)
-        both = at_endpoint(call, new), at_endpoint(call, live)
+        both = shown_at_endpoint(call, new), shown_at_endpoint(call, live)
         await self._admission.validate(AdmissionRequest(call, "UPDATE", *both, options))
         if _goes_now(new["metadata"], old) and not strategy.is_held(new):
             if not options.dry_run:
