@@ -13,8 +13,8 @@ from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_o
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
     LOW_PRIORITY,
     WAITED,

@@ -16,10 +16,16 @@ from trainwright.api.conditions import find
 from trainwright.api.objects import Document, annotations_of
 from trainwright.api.times import Now, moment, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.completion import had_pods
 from trainwright.api.trainer.v1alpha1.progress import declared
-from trainwright.api.trainer.v1alpha1.standing import had_pods
 from trainwright.controller.trainer.job.pods import attempt_of, is_of_initializer
-from trainwright.controller.trainer.job.stall import DEFAULT_SECONDS, StallClock, ended_ranks, stall_of, standing
+from trainwright.controller.trainer.job.stall import (
+    DEFAULT_SECONDS,
+    StallClock,
+    ended_ranks,
+    ended_ranks_message,
+    stall_of,
+)
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, state_of
 from trainwright.plugins.contract.picture import holds
 
@@ -47,7 +53,7 @@ class Stalls:
         self._clock.see(job, tick, running=is_running and any(map(_trains, found)), attempt=attempt)
         if not is_running:
             return ""
-        text, _ = standing(ended_ranks(found), self.after, self.now())
+        text, _ = ended_ranks_message(ended_ranks(found), self.after, self.now())
         if text:
             return text
         # As the progress writer does it; others may report from elsewhere.

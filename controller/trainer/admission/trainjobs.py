@@ -18,6 +18,7 @@ from trainwright.api.jobset.v1alpha2 import ReplicatedJob
 from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, key_of, labels_of
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, RuntimePatch, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.constants import (
     LABEL_ANCESTOR_STEP,
     LABEL_SUPPORT,
@@ -28,7 +29,6 @@ from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.api.trainer.v1alpha1.queues import is_queued
 from trainwright.api.trainer.v1alpha1.recovery import late_changes, named
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime, replicated_jobs_of
-from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.api.typed import as_typed
 from trainwright.controller.runtime import (
     ALLOWED,

@@ -24,9 +24,9 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.queues import is_queued
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, pods_of
-from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
     LOW_PRIORITY,
     Builder,

@@ -35,8 +35,8 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.completion import had_pods
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.api.trainer.v1alpha1.standing import had_pods
 from trainwright.controller.runtime import (
     Action,
     AlreadyExists,

@@ -14,7 +14,7 @@ from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, Key, dig, is_controlled_by, name_of, uid_of
 from trainwright.api.rights import APPLY, READ, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.standing import is_finished
+from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.controller.runtime import (
     Client,
     Done,
@@ -95,10 +95,10 @@ class FailureRecorder:
         Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),
     )
 
-    def __init__(self, manager: Manager, told: JobEvents, records: JobRecords, more: More | None = None) -> None:
+    def __init__(self, manager: Manager, events: JobEvents, records: JobRecords, more: More | None = None) -> None:
         """`more` gives what else a record holds."""
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
-        self._told, self._records, self._more = told, records, more
+        self._events, self._records, self._more = events, records, more
 
     def declare(self, manager: Manager) -> None:
         """Declare its controller, unless another one reconciles jobs by it."""
@@ -212,7 +212,7 @@ class FailureRecorder:
             if seen is not None and seen.runs_on and seen.node_run is None and not is_finished(job):
                 continue  # this may be the log of the next run; the node will say of its container how it goes on
             del recorded.untold[attempt]
-            self._told.warn(job, EVENT_POD_FAILED, _sentence(entry))
+            self._events.warn(job, EVENT_POD_FAILED, _sentence(entry))
         return left
 
     async def recorded(self, job: TrainJob) -> Recorded:

@@ -15,13 +15,13 @@ from typing import Any
 from trainwright.api.conditions import find, find_true, is_true
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.completion import is_over
 from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_COMPLETE,
     CONDITION_FAILED,
     CONDITION_SUSPENDED,
     REASON_DEADLINE_EXCEEDED,
 )
-from trainwright.api.trainer.v1alpha1.standing import is_over
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.findings import Finding
 from trainwright.controller.trainer.job.obstacles import Obstacle

@@ -209,7 +209,7 @@ def ended_ranks(pods: Iterable[Document]) -> list[EndedRank]:
     return sorted(ended, key=lambda one: (one.at, one.pod))
 
 
-def standing(ended: Sequence[EndedRank], after: float, now: datetime) -> tuple[str, float | None]:
+def ended_ranks_message(ended: Sequence[EndedRank], after: float, now: datetime) -> tuple[str, float | None]:
     """What to say of ranks that ended `after` seconds ago or more; and the seconds until the next one is so old."""
     limit = now - timedelta(seconds=after)
     old = [one for one in ended if one.at <= limit]

@@ -17,8 +17,8 @@ from trainwright.api.conditions import find
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_of
 from trainwright.api.times import Now, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.completion import had_pods
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
-from trainwright.api.trainer.v1alpha1.standing import had_pods
 from trainwright.controller.runtime import Event
 from trainwright.controller.trainer.job.records import JobRecord, JobRecords
 from trainwright.plugins.contract import JobState

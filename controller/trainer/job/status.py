@@ -22,6 +22,7 @@ from trainwright.api.messages import shortened
 from trainwright.api.objects import resource_version_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import JobStatus, TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.completion import is_end, is_finished
 from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_FAILED,
     CONDITION_SUSPENDED,
@@ -31,7 +32,6 @@ from trainwright.api.trainer.v1alpha1.constants import (
     REASON_SUSPENDED,
 )
 from trainwright.api.trainer.v1alpha1.queues import has_place, is_queued
-from trainwright.api.trainer.v1alpha1.standing import is_end, is_finished
 from trainwright.controller.runtime import set_condition
 from trainwright.controller.trainer.job.findings import Finding, with_finding
 from trainwright.controller.trainer.job.obstacles import Obstacle

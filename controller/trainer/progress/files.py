@@ -104,7 +104,7 @@ class ProgressFiles:
         manager: Manager,
         target_of: Callable[[TrainJob], Awaitable[FileTarget | None]],
         accept: Callable[[TrainJob, ProgressReport], Awaitable[None]],
-        told: JobEvents,
+        events: JobEvents,
         metrics: FileMetrics,
         records: JobRecords,
         *,
@@ -120,7 +120,7 @@ class ProgressFiles:
         command is run. `interval`: seconds between two reads of a job, more if many are read; `uniform` spreads them.
         """
         self._client, self._cache = manager.client, manager.cache
-        self._target_of, self._accept, self._told = target_of, accept, told
+        self._target_of, self._accept, self._events = target_of, accept, events
         self._metrics, self._records = metrics, records
         self._reads_files, self._usual, self._now, self._uniform = reads_files, interval, now, uniform
         self._time = asyncio.get_running_loop().time
@@ -347,7 +347,7 @@ class ProgressFiles:
         # The Job of an initializer starts it again: the training has not failed.
         if reading.failure is not None and not target.is_initializer and file.first_of("failed"):
             said = f": {reading.failure}" if reading.failure else ""
-            self._told.warn(job, EVENT_TRAINING_FAILURE, f"the training reports that it has failed{said}")
+            self._events.warn(job, EVENT_TRAINING_FAILURE, f"the training reports that it has failed{said}")
 
     def _was_pushed(self, file: JobFile, interval: float) -> bool:
         """Whether a report came by another way a moment ago, to this process or to another replica."""
@@ -383,4 +383,4 @@ class ProgressFiles:
                 log.debug("%s: %s: %s", file.key, reading.result, reading.detail)
                 return
         if file.first_of(reading.result):
-            self._told.warn(file.job, EVENT_PROGRESS_UNREADABLE, note)
+            self._events.warn(file.job, EVENT_PROGRESS_UNREADABLE, note)

@@ -23,7 +23,7 @@ from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, key_o
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.api.trainer.v1alpha1.standing import is_finished
+from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.controller.runtime import (
     AlreadyExists,
     Conflict,

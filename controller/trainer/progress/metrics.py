@@ -18,7 +18,7 @@ from trainwright.api.conditions import find_true
 from trainwright.api.objects import deletion_timestamp_of
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.standing import is_finished
+from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.controller.runtime import LabelledCounter
 from trainwright.controller.trainer.job.metrics import LeadersCollector
 from trainwright.controller.trainer.job.stall import StallReason

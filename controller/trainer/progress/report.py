@@ -21,8 +21,8 @@ from trainwright.api.conditions import is_true
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import Metric, TrainerStatus, TrainJob
+from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE
-from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import TokenBucket
 from trainwright.controller.trainer.job.stall import COMPLETE
 

@@ -29,11 +29,11 @@ from trainwright.controller.trainer.job.stall import (
     StalledAttempt,
     StallReason,
     ended_ranks,
+    ended_ranks_message,
     is_running,
     runs,
     stall_after,
     stall_of,
-    standing,
 )
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.job.status import new_condition
@@ -61,7 +61,7 @@ class StallController:
     def __init__(
         self,
         manager: Manager,
-        told: JobEvents,
+        events: JobEvents,
         runtime_of: Callable[[TrainJob], Awaitable[Runtime | None]],
         default: float | None,
         records: JobRecords,
@@ -83,7 +83,7 @@ class StallController:
         all reports come to this process, so that it can tell which rank is silent. `monotonic` replaces the clock of
         the event loop.
         """
-        self._cache, self._told, self._default = manager.cache, told, default
+        self._cache, self._events, self._default = manager.cache, events, default
         self._found = findings.source({CONDITION_STALLED})
         self._runtime_of, self._pods_of, self._is_alone = runtime_of, pods_of, is_alone
         self._attempt_of = attempt_of
@@ -139,7 +139,7 @@ class StallController:
         self._found.say(job, _condition(stall))
         is_shown = find(job.status_or_empty.conditions, CONDITION_STALLED) is not None
         if stall is not None and not memory.is_stalled and not is_shown:
-            self._told.warn(job, EVENT_STALLED, stall.message)
+            self._events.warn(job, EVENT_STALLED, stall.message)
         memory.is_stalled = stall is not None
         return RetryAfter(max(left, 1.0), reason="stall")
 
@@ -149,7 +149,7 @@ class StallController:
         """How single ranks stand still while others go on; and the seconds until that may change."""
         pods = self._pods_of(job) if self._pods_of is not None else ()
         ended = ended_ranks(pods)
-        text, left = standing(ended, after, self._now())
+        text, left = ended_ranks_message(ended, after, self._now())
         if text:
             return Stall(reason=StallReason.RANK_ENDED, message=text), after
         if reports is None or not self._is_alone:
@@ -206,7 +206,7 @@ class StallController:
         # What was there before this process looked was told by the one before it.
         if loss is not None and not memory.diverged and not is_first:
             note = f"metric {loss.name} is {loss.value}: the training has diverged"
-            self._told.warn(job, EVENT_LOSS_NOT_FINITE, note)
+            self._events.warn(job, EVENT_LOSS_NOT_FINITE, note)
         memory.diverged = memory.diverged or loss is not None
 
 

@@ -23,9 +23,9 @@ from trainwright.api.objects import Key, deletion_timestamp_of, name_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
-from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
     Conflict,
     Done,
@@ -97,13 +97,13 @@ class RecoveryRecorder:
         Rule.on(POD, "delete"),
     )
 
-    def __init__(self, manager: Manager, told: JobEvents, records: JobRecords, recoveries: Recoveries) -> None:
+    def __init__(self, manager: Manager, events: JobEvents, records: JobRecords, recoveries: Recoveries) -> None:
         """Declare its controller."""
-        self._client, self._cache, self._told, self._records = manager.client, manager.cache, told, records
+        self._client, self._cache, self._events, self._records = manager.client, manager.cache, events, records
         self._recoveries = recoveries
         self._time = asyncio.get_running_loop().time
         self._nodes: dict[str, tuple[float, bool]] = {}
-        self._failures = FailureRecorder(manager, told, records, more=self._summary)
+        self._failures = FailureRecorder(manager, events, records, more=self._summary)
         builder = manager.controller("recovery_controller").for_(TrainJob, predicates=[_is_new_or_over])
         builder.owns(JobSet, predicates=[_is_of_interest])
         builder.owns(RECORDS, predicates=[is_deleted_record])
@@ -180,9 +180,9 @@ class RecoveryRecorder:
         changed = known.summary != step.summary
         known.summary = step.summary
         for note in step.told:
-            self._told.warn(job, EVENT_ATTEMPT_ENDED, note)
+            self._events.warn(job, EVENT_ATTEMPT_ENDED, note)
         if step.avoided:
-            self._told.warn(job, EVENT_NODE_AVOIDED, step.avoided)
+            self._events.warn(job, EVENT_NODE_AVOIDED, step.avoided)
         if changed:
             self._recoveries.changed(Key(job.namespace, job.name))
         return True
@@ -358,10 +358,10 @@ def _is_of_interest(event: Event[Any]) -> bool:
     """Whether the JobSet is another one, was restarted, has ended or was suspended."""
     if not isinstance(event.new, JobSet) or not isinstance(event.old, JobSet):
         return event.new is not None
-    return _standing_of(event.new) != _standing_of(event.old)
+    return _facts_of(event.new) != _facts_of(event.old)
 
 
-def _standing_of(jobset: JobSet) -> tuple[object, ...]:
+def _facts_of(jobset: JobSet) -> tuple[object, ...]:
     status = jobset.status_or_empty
     return (
         uid_of(jobset),

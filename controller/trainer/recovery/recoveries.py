@@ -12,12 +12,12 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.api.trainer.v1alpha1.completion import had_pods
 from trainwright.api.trainer.v1alpha1.recovery import (
     Allowed,
     Declaration,
     declared,
 )
-from trainwright.api.trainer.v1alpha1.standing import had_pods
 from trainwright.controller.runtime import CacheError, Manager, Trigger
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
@@ -59,7 +59,7 @@ class Recoveries:
         self._snapshots, self._allowed, self._now = snapshots, allowed, now
         self._records, self._newest = records, newest
         self.changed = Trigger("recovery")
-        """Starts a reconcile of a job whose standing has changed."""
+        """Starts a reconcile of a job of which the record says something new."""
 
     async def wanted(self, job: TrainJob) -> Declaration | None:
         """How a job recovers, if the manager judges its attempts.

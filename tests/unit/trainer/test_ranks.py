@@ -10,7 +10,7 @@ from tests import builders
 from tests.builders import running
 from trainwright.api.objects import Document
 from trainwright.controller.trainer.job.pods import trimmed
-from trainwright.controller.trainer.job.stall import ended_ranks, standing
+from trainwright.controller.trainer.job.stall import ended_ranks, ended_ranks_message
 
 NOW = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
 
@@ -23,9 +23,9 @@ def pod(rank: int, *, ended: float | None = None, code: int = 0, container: str 
 
 
 def told(*pods: dict[str, Any], after: float = 600) -> str:
-    found = standing(ended_ranks(pods), after, NOW)[0]
+    found = ended_ranks_message(ended_ranks(pods), after, NOW)[0]
     # The cache of a manager keeps less of a pod, and must say the same.
-    assert standing(ended_ranks(map(trimmed, pods)), after, NOW)[0] == found
+    assert ended_ranks_message(ended_ranks(map(trimmed, pods)), after, NOW)[0] == found
     return found
 
 
@@ -45,8 +45,8 @@ def test_the_first_one_is_told_and_the_others_are_counted() -> None:
 
 def test_time_until_the_next_look() -> None:
     ended = ended_ranks([pod(0), pod(1, ended=500), pod(2, ended=590)])
-    assert standing(ended, 600, NOW) == ("", 10.0)
-    assert standing(ended_ranks([pod(0), pod(1)]), 600, NOW) == ("", None)
+    assert ended_ranks_message(ended, 600, NOW) == ("", 10.0)
+    assert ended_ranks_message(ended_ranks([pod(0), pod(1)]), 600, NOW) == ("", None)
 
 
 @pytest.mark.parametrize(

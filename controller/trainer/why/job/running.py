@@ -10,7 +10,13 @@ from trainwright.api.objects import Document, annotations_of, dig, name_of
 from trainwright.api.times import moment, parse_duration
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
 from trainwright.controller.trainer.failures.last_words import ended_below
-from trainwright.controller.trainer.job.stall import COMPLETE, DEFAULT_SECONDS, StallReason, ended_ranks, standing
+from trainwright.controller.trainer.job.stall import (
+    COMPLETE,
+    DEFAULT_SECONDS,
+    StallReason,
+    ended_ranks,
+    ended_ranks_message,
+)
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here, of_pods
 from trainwright.controller.trainer.why.job.jobset import (
@@ -122,7 +128,7 @@ def left_alone(picture: Picture) -> Iterator[Cause]:
         yield waits
         return
     ended = ended_ranks(picture.present_pods)
-    text, _ = standing(ended, _limit(picture) or DEFAULT_SECONDS, picture.now)
+    text, _ = ended_ranks_message(ended, _limit(picture) or DEFAULT_SECONDS, picture.now)
     if text:
         yield cause("RankEnded", text, here(picture, "Pod", ended[0].pod), ended[0].at)
         return
