@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How we show and find objects, beside the real API server: tables, selectors, protobuf, discovery, OpenAPI.
+"""How we show and find objects, beside the real API server: tables, protobuf, discovery, OpenAPI.
 
 Our functions get what the real server has; what they make is compared with its answers. Descriptions of columns are
 left out: ours are empty.
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,12 @@ import pytest
 import yaml
 
 from tests.unit.local.things import built_in, custom, resource
-from trainwright.api.selectors import SelectorError, parse_label_selector
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver.kinds.definitions import served_versions
 from trainwright.controller.local.apiserver.request.protobuf import MEDIA_TYPE, decode
 from trainwright.controller.local.apiserver.views import discovery
 from trainwright.controller.local.apiserver.views.discovery import DiscoveryDocument, DiscoveryGroup, groups_of
 from trainwright.controller.local.apiserver.views.openapi import document, document_path
-from trainwright.controller.local.apiserver.views.selection import parse_field_selector, selectable_fields
 from trainwright.controller.local.apiserver.views.tables import table_format, table_of
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
@@ -187,93 +185,6 @@ async def test_protobuf(server: Server) -> None:
             place = f"{path}/{item['metadata']['name']}"
             encoded = (await server.transport.send(Request("GET", place, headers={"Accept": MEDIA_TYPE}))).body
             assert without_nulls(decode(encoded)) == without_nulls(await server.get(place)), place
-
-
-# ------------------------------------------------------------------ selectors
-
-
-LABELS = [{}, {"a": "1"}, {"a": "2", "b/c": "x"}, {"a": ""}, {"in": "notin", "a": "x"}]
-LABEL_SELECTORS = """
-a b;(a;a=b,;,a;a in b
-a in (;a in (b;a in (b,;a in (b c);a=(b);!a=b;!;!!a;a>x;a<;A/B/c;B/c;-a;a=-b;a=!b;a=>b;=b;a in (b,)c;a,,b
-a in (=);a in (b,-c,d_);é=x;a>1,a<-b;a/;/a;a=é;a&a;a=b=c;a><b;);a in =;a!b;a in ((b);a in (b)(c);a=1 2
-a;!a;a=1;a==1;a!=1;a=;a in (1,2);a in ();a in (,);a in (1,,2);a notin (1);a notin ();a>1;a<2;a>-1;in;in=notin;notin!=x
-in in (in,notin);a,b/c=x; a = 1 ;a=1,!b/c;b/c in (x);a>1,a<3
-"""
-FIELD_SELECTORS = r"""
-foo=b;metadata.name;metadata.namespace=x;metadata.name=a\b;metadata.name==x=y;metadata.name=a,,foo!=b;spec.host=;=;=x;!=;,
-metadata.name=o1;metadata.name!=o1;metadata.name==o1,metadata.name!=o2;regarding.name=x;involvedObject.name=x;type=a
-spec.nodeName=;status.phase=Pending;status.podIPs=;status.podIP=;spec.hostNetwork=false;spec.restartPolicy=Always
-status.successful=0;status.successful!=0;spec.type=ClusterIP;spec.clusterIP=None;metadata.name=a\,b;z=\;a=\
-"""
-KINDS = {
-    "api/v1/pods": ("v1", "Pod"),
-    "api/v1/configmaps": ("v1", "ConfigMap"),
-    "api/v1/services": ("v1", "Service"),
-    "api/v1/secrets": ("v1", "Secret"),
-    "api/v1/events": ("v1", "Event"),
-    "apis/events.k8s.io/v1/events": ("events.k8s.io/v1", "Event"),
-    "apis/batch/v1/jobs": ("batch/v1", "Job"),
-    "apis/coordination.k8s.io/v1/leases": ("coordination.k8s.io/v1", "Lease"),
-    "apis/trainer.kubeflow.org/v1alpha1/trainjobs": ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
-}
-CLUSTER_KINDS = {
-    "api/v1/nodes": ("v1", "Node"),
-    "api/v1/namespaces": ("v1", "Namespace"),
-    "apis/storage.k8s.io/v1/storageclasses": ("storage.k8s.io/v1", "StorageClass"),
-}
-SPECS: dict[str, Document] = {
-    "Pod": {"spec": {"containers": [{"name": "c", "image": "i"}]}},
-    "Service": {"spec": {"clusterIP": "None", "ports": [{"port": 80}]}},
-}
-
-
-def listed(text: str) -> list[str]:
-    return [selector for line in text.strip("\n").split("\n") for selector in line.split(";")]
-
-
-def named(documents: Iterable[Document]) -> list[str]:
-    return sorted(document["metadata"]["name"] for document in documents)
-
-
-def chosen(compile_: Callable[[], Callable[[Document], bool]], documents: list[Document]) -> object:
-    """The names of what ours selects, or how it refuses the selector."""
-    try:
-        matches = compile_()
-    except SelectorError:
-        return 400, "BadRequest"
-    return named(filter(matches, documents))
-
-
-def said(answer: Document) -> object:
-    """The same of the real server's answer."""
-    if "items" in answer:
-        return named(answer["items"])
-    return answer["code"], answer["reason"]
-
-
-async def test_label_selectors(server: Server) -> None:
-    path = f"/api/v1/namespaces/{server.namespace}/configmaps"
-    for index, labels in enumerate(LABELS):
-        await server.write("POST", path, {"metadata": {"name": f"o{index}", "labels": labels}})
-    everything = (await server.get(path))["items"]
-    for selector in listed(LABEL_SELECTORS):
-        real = await server.get(path, labelSelector=selector)
-        assert chosen(lambda: parse_label_selector(selector).matches_document, everything) == said(real), selector  # noqa: B023
-
-
-async def test_field_selectors(server: Server) -> None:
-    for place, kind in (KINDS | CLUSTER_KINDS).items():
-        group, _, plural = place.rpartition("/")
-        path = f"/{group}/{plural}" if place in CLUSTER_KINDS else f"/{group}/namespaces/{server.namespace}/{plural}"
-        for name in ("o1", "o2") if kind[1] in ("Pod", "Service", "ConfigMap", "Secret") else ():
-            await server.write("POST", path, {**SPECS.get(kind[1], {}), "metadata": {"name": name}})
-        everything = (await server.get(path))["items"]
-        fields = selectable_fields(custom() if kind[1] == "TrainJob" else resource(*kind))
-        for selector in listed(FIELD_SELECTORS):
-            real = await server.get(path, fieldSelector=selector)
-            found = chosen(lambda: parse_field_selector(selector, fields).matches, everything)  # noqa: B023
-            assert found == said(real), (kind, selector)
 
 
 # ------------------------------------------------------------------ discovery

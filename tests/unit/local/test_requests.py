@@ -210,6 +210,7 @@ def test_what_is_no_yaml(text: str, message: str) -> None:
         (b'{"gracePeriodSeconds":"5"}', "", 400, "gracePeriodSeconds: expected an integer of 64 bits"),
         (b'{"dryRun":"All"}', "", 400, "dryRun: expected a list"),
         (b'{"kind":5}', "", 400, "couldn't get version/kind: kind is not a string"),
+        (b'{"preconditions":{"uid":""}}', "", 409, "Operation cannot be fulfilled"),
         (b"{}", "text/plain", 415, "the body of the request was in an unknown format"),
         (b"null", "", 200, ""),
     ],

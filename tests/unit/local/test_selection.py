@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Label and field selectors: what they match, and what is said of wrong ones.
-
-tests/integration/local/test_views_on_the_real_server.py compares the same with the real API server.
-"""
+"""What selectors tell of themselves, and what is read. Scenarios 240 and 241 say what they select and refuse."""
 
 from typing import Any
 
@@ -18,40 +15,12 @@ from trainwright.controller.local.apiserver.views.selection import (
     selectable_fields,
 )
 
-OBJECTS = {"none": {}, "a1": {"a": "1"}, "a2": {"a": "2", "b/c": "x"}, "empty": {"a": ""}, "word": {"in": "notin"}}
-
 
 @pytest.mark.parametrize(
-    ("selector", "matching", "labels"),
-    [
-        ("", "none a1 a2 empty word", ""),
-        (" ", "none a1 a2 empty word", ""),
-        ("a", "a1 a2 empty", "a"),
-        ("!a", "none word", "a"),
-        ("a=1", "a1", "a"),
-        (" a == 1 ", "a1", "a"),
-        ("a!=1", "none a2 empty word", "a"),
-        ("a=", "empty", "a"),
-        ("a=,b/c", "", "a b/c"),
-        ("a in (1,2)", "a1 a2", "a"),
-        ("a in()", "empty", "a"),
-        ("a in (,1)", "a1 empty", "a"),
-        ("a in (1,,)", "a1 empty", "a"),
-        ("a notin (1, 2)", "none empty word", "a"),
-        ("a>1", "a2", "a"),
-        ("a<2", "a1", "a"),
-        ("a,b/c=x", "a2", "a b/c"),
-        ("in=notin", "word", "in"),
-        ("in in (in,notin)", "word", "in"),
-        ("in", "word", "in"),
-    ],
+    ("selector", "labels"), [("", ""), (" ", ""), ("!a", "a"), ("a=,b/c", "a b/c"), ("in in (in,notin)", "in")]
 )
-def test_label_selectors(selector: str, matching: str, labels: str) -> None:
+def test_the_labels_that_a_selector_reads(selector: str, labels: str) -> None:
     compiled = parse_label_selector(selector)
-    assert [name for name, found in OBJECTS.items() if compiled.matches(found)] == matching.split()
-    assert [name for name, found in OBJECTS.items() if compiled.matches_document({"metadata": {"labels": found}})] == (
-        matching.split()
-    )
     assert compiled.labels == set(labels.split())
     assert bool(compiled) == bool(labels)
 
@@ -59,18 +28,8 @@ def test_label_selectors(selector: str, matching: str, labels: str) -> None:
 def test_objects_without_labels() -> None:
     assert parse_label_selector("!a").matches_document({})
     assert not parse_label_selector("a").matches_document({"metadata": {"labels": None}})
-
-
-@pytest.mark.parametrize(
-    "selector",
-    [
-        *("a b", "(a", "a=b,", "a in b", "a in (", "a in (b", "a in (b,", "a in (b c)", "!", "!a=b", "!!a", "a=(b)"),
-        *("/a", f"a={64 * 'x'}", "a>x", "a<", "a===b", "a=b=c", ",a", "a,,b", "a in (b)c", "a in ((b)", "ain(b)"),
-    ],
-)
-def test_wrong_label_selectors(selector: str) -> None:
     with pytest.raises(SelectorError):
-        parse_label_selector(selector)
+        parse_label_selector(f"a={64 * 'x'}")
 
 
 def test_selectors_of_specs() -> None:
@@ -100,37 +59,25 @@ def test_selectors_of_specs() -> None:
 
 
 POD: dict[str, Any] = {
-    "metadata": {"name": "p", "namespace": "n"},
     "spec": {"nodeName": "x,y", "hostNetwork": True},
-    "status": {"phase": "Running", "podIPs": [{"ip": "1.2.3.4"}, {"ip": "::1"}]},
+    "status": {"podIPs": [{"ip": "1.2.3.4"}, {"ip": "::1"}]},
 }
-EVENT = {"involvedObject": {"name": "x"}, "source": {}, "reportingComponent": "c", "reason": "R"}
+EVENT = {"source": {}, "reportingComponent": "c"}
 
 
 @pytest.mark.parametrize(
     ("kind", "document", "selector", "matches"),
     [
-        (("v1", "Pod"), POD, "", True),
-        (("v1", "Pod"), POD, "metadata.name=p,metadata.namespace==n", True),
         (("v1", "Pod"), POD, r"spec.nodeName=x\,y", True),
         (("v1", "Pod"), POD, r"spec.host!=x\,y", False),
-        (("v1", "Pod"), POD, "spec.hostNetwork=true", True),
-        (("v1", "Pod"), {}, "spec.hostNetwork=false,status.podIP=,spec.schedulerName=", True),
-        (("v1", "Pod"), POD, "status.podIP=1.2.3.4,status.phase!=Failed", True),
-        (("v1", "Pod"), POD, "=,status.podIPs=", True),
-        (("v1", "Pod"), POD, "!=,==,metadata.name=p", True),
-        (("v1", "Node"), {}, "spec.unschedulable=false", True),
+        (("v1", "Pod"), POD, "spec.hostNetwork=true,status.podIP=1.2.3.4", True),
         (("v1", "Node"), {"spec": {"unschedulable": True}}, "spec.unschedulable=false", False),
-        (("batch/v1", "Job"), {}, "status.successful=0", True),
         (("batch/v1", "Job"), {"status": {"succeeded": 3}}, "status.successful=3", True),
-        (("v1", "Event"), EVENT, "involvedObject.name=x,source=c,reason=R,type!=Warning", True),
-        (("v1", "Event"), EVENT | {"source": {"component": "s"}}, "source=s", True),
-        (("events.k8s.io/v1", "Event"), {"regarding": {"uid": "u"}}, "regarding.uid=u", True),
-        (("v1", "Secret"), {"type": "Opaque"}, "type=Opaque", True),
-        (("v1", "ConfigMap"), POD, "metadata.name!=p", False),
+        (("v1", "Event"), EVENT, "source=c", True),
+        (("v1", "Event"), {"source": {"component": "s"}}, "source=s", True),
     ],
 )
-def test_field_selectors(kind: tuple[str, str], document: dict[str, Any], selector: str, matches: bool) -> None:
+def test_fields_that_are_no_plain_path(kind: Any, document: dict[str, Any], selector: str, matches: bool) -> None:
     assert parse_field_selector(selector, selectable_fields(resource(*kind))).matches(document) == matches
 
 
@@ -170,23 +117,6 @@ def test_what_a_field_selector_tells() -> None:
     assert (found.exact("metadata.name"), found.exact("status.phase")) == ("p", None)
     assert found
     assert not parse_field_selector(",,", selectable_fields(resource("v1", "Pod")))
-
-
-@pytest.mark.parametrize(
-    ("kind", "selector"),
-    [
-        ("Pod", "x=1"),
-        ("ConfigMap", "x=1"),
-        ("Node", "metadata.namespace=x"),
-        ("Pod", "z=1,metadata.name"),
-        ("Pod", "metadata.name=a\\b"),
-        ("Pod", "metadata.name=a\\"),
-        ("Pod", "metadata.name=a=b"),
-    ],
-)
-def test_wrong_field_selectors(kind: str, selector: str) -> None:
-    with pytest.raises(SelectorError):
-        parse_field_selector(selector, selectable_fields(resource("v1", kind)))
 
 
 def test_fields_of_custom_resources() -> None:

@@ -88,6 +88,7 @@ RESTARTED: Document = {"restartCount": 3, "lastState": {"terminated": {"finished
         ({"containerStatuses": [RUNNING | {"restartCount": 2}], "phase": "Running"}, "1/2 Running 2"),
         ({"initContainerStatuses": [waiting("PodInitializing")]}, "0/2 Init:0/2 0"),
         ({"initContainerStatuses": [waiting("ErrImagePull", **RESTARTED)]}, "0/2 Init:ErrImagePull 3 (60s ago)"),
+        ({"initContainerStatuses": [RUNNING | {"name": "s", "started": False}]}, "0/2 Init:0/2 0"),
         ({"initContainerStatuses": [ended(0), ended(1)]}, "0/2 Init:ExitCode:1 0"),
         ({"initContainerStatuses": [ended(1, "Error")]}, "0/2 Init:Error 0"),
         ({"initContainerStatuses": [ended(1, signal=9)]}, "0/2 Init:Signal:9 0"),
