@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.controller.local.node.document import should_restart
 from trainwright.controller.local.node.node import STOPPED
@@ -20,6 +21,8 @@ from trainwright.controller.local.node.status import (
     differs,
     status_document,
 )
+
+CASES = cases(__file__)
 
 NOW = datetime(2026, 11, 22, 10, 0, 0, tzinfo=UTC)
 TEXT = "2026-11-22T10:00:00Z"
@@ -174,49 +177,13 @@ def test_only_differences_are_written() -> None:
     assert differs(stored, status_document(stored, state(ended(0)), NOW))
 
 
-@pytest.mark.parametrize(
-    ("policy", "more", "code", "wanted"),
-    [
-        ("Always", {}, 0, True),
-        ("OnFailure", {}, 0, False),
-        ("OnFailure", {}, 1, True),
-        ("Never", {}, 1, False),
-        ("Never", {"restartPolicy": "OnFailure"}, 1, True),
-        ("Always", {"restartPolicy": "Never"}, 1, False),
-        (
-            "Never",
-            {
-                "restartPolicy": "Never",
-                "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}],
-            },
-            42,
-            True,
-        ),
-        (
-            "Never",
-            {
-                "restartPolicy": "Never",
-                "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [42]}}],
-            },
-            42,
-            False,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("policy", "more", "code", "wanted"), CASES["restarts"])
 def test_restarts(policy: str, more: dict[str, Any], code: int, wanted: bool) -> None:
     one = container(**more)
     assert should_restart(pod(one, restartPolicy=policy), one, code) is wanted
 
 
-@pytest.mark.parametrize(
-    ("policy", "own", "code", "wanted"),
-    [
-        ("Always", None, 0, False),
-        ("Always", None, 1, True),
-        ("Never", None, 1, False),
-        ("Never", "Always", 0, True),
-    ],
-)
+@pytest.mark.parametrize(("policy", "own", "code", "wanted"), CASES["restarts_of_init_containers"])
 def test_restarts_of_init_containers(policy: str, own: str | None, code: int, wanted: bool) -> None:
     one = container("init", **({"restartPolicy": own} if own else {}))
     assert should_restart(pod(initContainers=[one], restartPolicy=policy), one, code) is wanted
