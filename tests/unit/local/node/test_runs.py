@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.local.node.pods import container, pod
 from trainwright.controller.local.node.container import ContainerRunner
 from trainwright.controller.local.node.plan import ContainerPlan, Folders
@@ -34,7 +36,7 @@ class Process:
 
     def __init__(self) -> None:
         self.end: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
-        self.killed = False
+        self.killed = self.ends_by_itself = False
 
     @property
     def ended(self) -> bool:
@@ -42,6 +44,12 @@ class Process:
 
     async def wait(self) -> Exit:
         return await asyncio.shield(self.end)
+
+    def program_ended(self) -> bool:
+        return self.ends_by_itself
+
+    def terminate(self) -> None:
+        self.end.set_result(Exit(1, NOW))
 
     def kill(self) -> None:
         self.killed = True
@@ -111,6 +119,22 @@ async def test_what_was_starting_when_its_run_ended_does_not_join_the_next(tmp_p
         assert host.beside[0].killed
         host.beside[0].end.set_result(Exit(137, NOW))
         await session.close()
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_a_program_that_had_ended_before_the_stop_was_not_stopped(tmp_path: Path, ended: bool) -> None:
+    """What it started still ran. Its failure is a cause, and not a consequence."""
+    host: Any = Host()
+    state = ContainerState(Waiting("ContainerCreating"))
+    folders = Folders(tmp_path, tmp_path / "logs", tmp_path / "tmp")
+    async with TaskScope("test") as tasks:
+        runner = ContainerRunner(container(), state, folders, host, host, tasks, lambda: NOW)
+        running = tasks.start("run", runner.run())
+        await eventually(lambda: state.state, lambda found: isinstance(found, Running))
+        running.cancel()
+        host.runs[0].ends_by_itself = ended
+        await runner.stop(asyncio.Event().wait)
+    assert [(one.exit_code, one.stopped) for one in state.failures] == [(1, not ended)]
 
 
 class Stubborn:
