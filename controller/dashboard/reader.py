@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -22,8 +21,8 @@ from trainwright.controller.dashboard.curves import Marker, Points, points_of
 from trainwright.controller.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, Subscriber, WatchedJobs
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound, RequestTimeout
-from trainwright.controller.trainer.progress.curve import Damaged, belongs, config_map_name, read
 from trainwright.controller.views.job import History
+from trainwright.controller.views.reports import recorded
 
 FRESH_SECONDS = 2.0
 """A job that was read so short a time ago is not read again."""
@@ -36,8 +35,6 @@ READ_SECONDS = 30.0
 """All reads of one job together: an API server may take requests and answer none."""
 RECORD_SECONDS = 60.0
 """A manager writes its record minutes after the first report."""
-RECORD_LIMIT_SECONDS = 10.0
-"""Curves are shown without it after so long a time."""
 PAUSE_SECONDS = 0.25
 """Between two events with changes."""
 
@@ -122,27 +119,11 @@ class JobReader:
         return held.record
 
     async def _recorded(self, key: Key, held: HeldJob, now: float) -> HistoryRead:
-        name = config_map_name(key.name)
-        missing = f"reports from before {held.since:%H:%M:%S} UTC are not shown"
-        try:
-            async with asyncio.timeout(RECORD_LIMIT_SECONDS):
-                found = await self._client.get(ConfigMap, name, key.namespace)
-            if not belongs(found, held.job):
-                return HistoryRead(read=False, at=now)
-            await self._watched.begin_with(key, read(found.data))
-        except NotFound:
-            return HistoryRead(read=False, at=now)  # the manager keeps none, or has not written it yet
-        except Forbidden:
-            why = f"no right to get configmaps in namespace {key.namespace}"
-        except Damaged as error:
-            why = f"ConfigMap {name} is damaged ({error})"
-        except TimeoutError:
-            why = f"ConfigMap {name} was not read within {RECORD_LIMIT_SECONDS:.0f} s"
-        except KubernetesError as error:
-            why = f"ConfigMap {name} cannot be read ({error})"
-        else:
-            return HistoryRead(read=True, at=now)
-        return HistoryRead(read=False, unread=f"{why}: {missing}", at=now)
+        ring, why = await recorded(self._client, held.job)
+        if ring is not None:
+            await self._watched.begin_with(key, ring)
+        unread = f"{why}: reports from before {held.since:%H:%M:%S} UTC are not shown" if why else ""
+        return HistoryRead(read=ring is not None, unread=unread, at=now)
 
     def _is_same(self, job: contract.Job, held: HeldJob | None) -> bool:
         """Whether the job that was read was not deleted since, as far as the watch knows."""

@@ -23,10 +23,27 @@ from typing import TypeVar
 
 import msgspec
 
-from trainwright.controller.trainer.progress.curve import Sample, after, falls, joined, thinned, with_segments
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
+from trainwright.controller.trainer.progress.curve import (
+    Damaged,
+    Ring,
+    Sample,
+    after,
+    belongs,
+    config_map_name,
+    falls,
+    joined,
+    read,
+    thinned,
+    with_segments,
+)
 
 log = logging.getLogger(__name__)
 
+RECORD_SECONDS = 10.0
+"""Curves are shown without the manager's record after so long a time."""
 FILE = "curves.db"
 """In the folder of the cluster."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -57,6 +74,26 @@ class _Body(msgspec.Struct, rename={"values": "v", "not_finite": "n", "lows": "l
 
 
 _ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder(_Body)
+
+
+async def recorded(client: Client, job: TrainJob) -> tuple[Ring | None, str]:
+    """The history that a manager keeps of a job; None: there is none, or it cannot be read, for the reason given."""
+    name = config_map_name(job.name)
+    try:
+        async with asyncio.timeout(RECORD_SECONDS):
+            found = await client.get(ConfigMap, name, job.namespace)
+        return (read(found.data) if belongs(found, job) else None), ""
+    except NotFound:
+        return None, ""
+    except Forbidden:
+        why = f"no right to get configmaps in namespace {job.namespace}"
+    except Damaged as error:
+        why = f"ConfigMap {name} is damaged ({error})"
+    except TimeoutError:
+        why = f"ConfigMap {name} was not read within {RECORD_SECONDS:.0f} s"
+    except KubernetesError as error:
+        why = f"ConfigMap {name} cannot be read ({error})"
+    return None, why
 
 
 @dataclass(slots=True)

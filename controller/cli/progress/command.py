@@ -17,7 +17,6 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, controller_of, key_of, resource_version_of, uid_of
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -34,10 +33,10 @@ from trainwright.controller.runtime import (
     TaskScope,
 )
 from trainwright.controller.trainer.job.pods import attempts_begun
-from trainwright.controller.trainer.progress.curve import Damaged, belongs, config_map_name, read
 from trainwright.controller.views import text
 from trainwright.controller.views.ended import Ended
 from trainwright.controller.views.job import History, JobView, JobViews, as_json, observe, sorted_views, view_of
+from trainwright.controller.views.reports import recorded
 from trainwright.plugins.contract import JobState
 
 REDRAW_SECONDS = 0.25
@@ -86,20 +85,10 @@ class JobWatch:
 
     async def _read_history(self, job: TrainJob) -> None:
         """For one job: the reports that a manager recorded before this command began, if the user may read them."""
-        name = config_map_name(job.name)
-        try:
-            found = await self._client.get(ConfigMap, name, job.namespace)
-        except NotFound:
-            return  # the manager keeps no history
-        except Forbidden as error:
-            self.unread = f"earlier reports are not shown: {error}"
-            return
-        if not belongs(found, job):
-            return
-        try:
-            self._history(job).begin_with(read(found.data))
-        except Damaged as error:
-            self.unread = f"earlier reports are not shown: ConfigMap {name} is damaged: {error}"
+        ring, why = await recorded(self._client, job)
+        if ring is not None:
+            self._history(job).begin_with(ring)
+        self.unread = f"earlier reports are not shown: {why}" if why else ""
 
     async def run(self) -> None:
         async with TaskScope("progress/watch") as tasks:

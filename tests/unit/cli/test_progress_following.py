@@ -115,7 +115,10 @@ class ClusterWithMaps(Cluster):
     ("error", "note"),
     [
         (NotFound("no", code=404, reason="NotFound"), ""),
-        (Forbidden("you may not", code=403, reason="Forbidden"), "earlier reports are not shown: you may not"),
+        (
+            Forbidden("you may not", code=403, reason="Forbidden"),
+            "earlier reports are not shown: no right to get configmaps in namespace default",
+        ),
     ],
 )
 async def test_without_the_right_to_read_the_history_it_says_so_and_shows_the_job(error: Exception, note: str) -> None:
