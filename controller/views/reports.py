@@ -55,6 +55,7 @@ SHOWN = 1000
 WRITE_SECONDS = 0.5
 _PENDING = 20_000
 """Reports that are kept while the file cannot be written."""
+_BATCH = 1000
 _TABLE = """
 CREATE TABLE IF NOT EXISTS reports (
   uid TEXT NOT NULL, number INTEGER NOT NULL, at REAL NOT NULL, percentage INTEGER, attempt INTEGER,
@@ -128,7 +129,9 @@ class KeptReports:
     def append(self, uid: str, report: Sample) -> None:
         if len(self._pending) < _PENDING:
             self._pending.append((uid, report))
-            self._wake.set()
+            # What is kept in memory may wait for the next question, or for many others.
+            if self._path is not None or len(self._pending) % _BATCH == 0:
+                self._wake.set()
 
     async def read(self, uid: str, *, most: int = SHOWN) -> list[Sample]:
         """The whole run of a job, oldest first, in at most about so many rows."""
