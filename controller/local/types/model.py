@@ -142,14 +142,23 @@ class Type:
     @cached_property
     def fields(self) -> Mapping[str, Field]:
         """The declared fields."""
-        flags = self._types.go.get(self.name, {})
+        flags = self._types.go.get(self.name)
         made: dict[str, Field] = {}
         for key, inner in (self.schema.get("properties") or {}).items():
-            made[key] = self._field(key, inner, flags.get(key, ""))
+            go = self._guessed_flags(key, inner) if flags is None else flags.get(key, "")
+            made[key] = self._field(key, inner, go)
         if self.embedded:
             text = Field(Type(f"{self.name}.kind", {"type": "string"}, self._types))
             made |= {"apiVersion": text, "kind": text, "metadata": Field(builtin(OBJECT_META))}
         return made
+
+    def _guessed_flags(self, key: str, schema: Schema) -> str:
+        """What Go's table would say of a field: what is always written is required, or has a zero value as default."""
+        default = schema.get("default")
+        is_written = (
+            default in ("", 0, False, {}) if default is not None else key in (self.schema.get("required") or ())
+        )
+        return "" if is_written else "?*"
 
     def _field(self, key: str, schema: Schema, go: str) -> Field:
         expression = go.lstrip("?!")
