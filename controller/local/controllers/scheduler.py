@@ -48,8 +48,6 @@ REPORTER = "default-scheduler"
 """Reporting controller of the events, and the scheduler that pods name."""
 _CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _ALL = Key("", "pending-pods")
-_NOTE = 1024
-"""Bytes of the note of an event."""
 
 
 def requests_of(pod: Document) -> Amounts:
@@ -258,7 +256,6 @@ def _refused(pod: Document, message: str, now: datetime) -> PlannedWrite | None:
     wanted["lastTransitionTime"] = current.get("lastTransitionTime") if same else format_time(now)
     if generation_of(pod):
         wanted["observedGeneration"] = generation_of(pod)
-    note = message if len(message) <= _NOTE or message == NO_NODES else f"{message[: _NOTE - 4]} ..."
     return PlannedWrite(
         verb="patch",
         kind=POD,
@@ -266,7 +263,7 @@ def _refused(pod: Document, message: str, now: datetime) -> PlannedWrite | None:
         body={"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [wanted]}},
         options={"type": "strategic", "subresource": "status"},
         tolerate=NotFound,
-        done=EventReport("Warning", "FailedScheduling", note, action="Scheduling"),
+        done=EventReport("Warning", "FailedScheduling", message, action="Scheduling"),
     )
 
 

@@ -15,7 +15,7 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import Document, key_of, name_of
 from trainwright.controller.local.controllers import declare_controllers
 from trainwright.controller.local.controllers.base import ControllerSettings
-from trainwright.controller.local.controllers.objects import NAMESPACE, POD
+from trainwright.controller.local.controllers.objects import JOB, JOBSET, NAMESPACE, POD
 from trainwright.controller.runtime import (
     NO_SERVERS,
     Client,
@@ -211,3 +211,27 @@ def replicated_job(name: str, replicas: int = 1, **fields: Any) -> Document:
     """A replicated job whose Jobs are Indexed."""
     spec = job_spec(**{"completionMode": "Indexed", "completions": 1, "parallelism": 1, "backoffLimit": 0, **fields})
     return {"name": name, "replicas": replicas, "template": {"spec": spec}}
+
+
+def replicated(name: str, replicas: int = 1, pods: int = 1, **fields: Any) -> Document:
+    job = {"completions": pods, "parallelism": pods, "backoffLimit": 0, "template": template(), **fields}
+    return {"name": name, "replicas": replicas, "template": {"spec": job}}
+
+
+def template(**fields: Any) -> Document:
+    return {
+        "metadata": {"labels": {"mine": "yes"}, "annotations": {"note": "kept"}},
+        "spec": {"containers": [CONTAINER], "terminationGracePeriodSeconds": 1, **fields},
+    }
+
+
+async def ended(world: World, name: str = "train") -> None:
+    await world.until(JOBSET, name, lambda js: {"Completed", "Failed"} & conditions(js).keys())
+
+
+async def job_ended(world: World, name: str = "job") -> None:
+    await world.until(JOB, name, lambda job: {"Complete", "Failed"} & conditions(job).keys())
+
+
+def of(pods: list[Document], prefix: str) -> list[Document]:
+    return [pod for pod in pods if name_of(pod).startswith(prefix)]

@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from tests.integration.local.controllers.comparison import Note, Scenario
-from tests.integration.local.controllers.conftest import World, job_spec
-from tests.integration.local.controllers.requests import replicated
+from tests.integration.local.controllers.conftest import World, job_spec, replicated
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, labels_of, name_of
 from trainwright.controller.local.controllers.objects import JOB, JOBSET, POD

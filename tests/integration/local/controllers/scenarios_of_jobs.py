@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users do with Jobs."""
 
-from tests.integration.local.controllers.comparison import Note, Scenario
-from tests.integration.local.controllers.conftest import CONTAINER, World, conditions, job_spec
-from tests.integration.local.controllers.requests import job_ended, of
+from tests.integration.local.controllers.comparison import Note
+from tests.integration.local.controllers.conftest import CONTAINER, World, conditions, job_ended, job_spec, of
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.controllers.objects import JOB, POD
 
@@ -211,26 +210,3 @@ async def pod_is_tracked_by_no_job(world: World, note: Note) -> None:
     await world.until(POD, "lone", lambda found: found["metadata"]["finalizers"] == ["example.com/own"])
     await note("released")
     await world.client.patch(POD, "lone", world.namespace, {"metadata": {"finalizers": None}})
-
-
-SCENARIOS: tuple[Scenario, ...] = (
-    job_counts,
-    job_fails,
-    job_has_restarts,
-    job_has_a_policy,
-    job_is_overdue,
-    job_loses_a_pod,
-    job_shrinks,
-    job_has_no_room,
-    job_ends_by_its_policy,
-    job_has_a_limit_per_index,
-    job_replaces_a_failed_pod,
-    job_is_deleted_without_a_policy,
-    job_has_indexes,
-    job_fails_again_and_again,
-    job_ignores_and_counts,
-    job_is_suspended,
-    job_is_created_suspended,
-    job_of_another_controller,
-    pod_is_tracked_by_no_job,
-)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users do with JobSets."""
 
-from tests.integration.local.controllers.comparison import Note, Scenario
-from tests.integration.local.controllers.conftest import World, conditions
-from tests.integration.local.controllers.requests import ended, of, replicated, template
+from tests.integration.local.controllers.comparison import Note
+from tests.integration.local.controllers.conftest import World, conditions, ended, of, replicated, template
 from trainwright.controller.local.controllers.objects import JOB, JOBSET
 
 
@@ -127,15 +126,3 @@ async def jobset_waits_for_the_old_jobs(world: World, note: Note) -> None:
     world.end(*pods)
     await ended(world)
     await note("complete")
-
-
-SCENARIOS: tuple[Scenario, ...] = (
-    jobset_completes,
-    jobset_fails,
-    jobset_restarts,
-    jobset_is_suspended,
-    jobset_starts_in_order,
-    jobset_depends,
-    jobset_fails_by_a_rule,
-    jobset_waits_for_the_old_jobs,
-)

@@ -6,9 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.integration.local.controllers.comparison import Note, Scenario
-from tests.integration.local.controllers.conftest import CONTAINER, World, job_spec
-from tests.integration.local.controllers.requests import replicated
+from tests.integration.local.controllers.comparison import Note
+from tests.integration.local.controllers.conftest import CONTAINER, World, job_spec, replicated
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.controller.local.controllers.objects import (
     ACCOUNT,
@@ -250,17 +249,3 @@ async def roles_collect_rules(world: World, note: Note) -> None:
     await note("all that was seen")
     for one in (await world.client.list(CLUSTER_ROLE, label_selector=f"in={mine}")).items:
         await world.client.delete(CLUSTER_ROLE, name_of(one))
-
-
-SCENARIOS: tuple[Scenario, ...] = (
-    jobset_is_deleted,
-    finished_objects_go,
-    garbage_goes,
-    owners_are_elsewhere,
-    dependent_goes_before_its_owner,
-    namespace_is_held,
-    namespace_gets_its_objects_again,
-    roles_collect_rules,
-)
-ALONE: tuple[Scenario, ...] = (pods_have_no_place,)
-"""Those that need a node of their own."""

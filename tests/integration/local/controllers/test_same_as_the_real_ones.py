@@ -18,8 +18,7 @@ from tests.integration.local.controllers.comparison import (
     with_nothing_recorded,
     with_the_real_ones,
 )
-from tests.integration.local.controllers.conftest import living
-from tests.integration.local.controllers.requests import replicated
+from tests.integration.local.controllers.conftest import living, replicated
 from tests.integration.local.controllers.scenarios import ALONE, CPU, SCENARIOS
 from trainwright.api.objects import Document
 from trainwright.controller.local.controllers import CONTROLLERS
@@ -110,7 +109,7 @@ def wrong_jobsets() -> list[Document]:
     dependent = replicated("a")
     dependent["dependsOn"] = [{"name": "a", "status": "Ready"}]
     rules = [
-        {"name": "1wrong", "action": "FailJobSet", "targetReplicatedJobs": ["none"]},
+        {"name": "wrong", "action": "FailJobSet", "targetReplicatedJobs": ["none"]},
         {"name": "same", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]},
         {"name": "same", "action": "FailJobSet"},
     ]
@@ -125,8 +124,6 @@ def wrong_jobsets() -> list[Document]:
         {"replicatedJobs": [grouped]},
         {"replicatedJobs": one, "network": {"subdomain": "1net"}},
         {"replicatedJobs": one, "network": {"subdomain": long}},
-        {"replicatedJobs": one, "managedBy": "nobody"},
-        {"replicatedJobs": one, "managedBy": f"Example.com/{long}"},
         {"replicatedJobs": one, "successPolicy": {"operator": "All", "targetReplicatedJobs": ["none"]}},
         {"replicatedJobs": one, "failurePolicy": {"maxRestarts": 1, "rules": rules}},
         {"replicatedJobs": one, "failurePolicy": {"restartStrategy": "InPlaceRestart"}},
