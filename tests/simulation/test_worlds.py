@@ -4,34 +4,49 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.simulation.queueing import Queueing
+from tests.simulation.recovering import Recovering
 from tests.simulation.scenario import TrainJobs
 from tests.simulation.story import story_of
 from trainwright.controller.simulation.plan import ScenarioPlan
 from trainwright.controller.simulation.simulate import Outcome, simulate
 
-PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))
-SEEDS = range(1000, 1032)
-_WORLDS = 4
-"""Of a test."""
-
+PLANS = sorted((Path(__file__).parent / "plans").rglob("*.json"))
 Simulated = Callable[[Any, str | ScenarioPlan], Outcome]
 
 
-@pytest.mark.parametrize("first", SEEDS[::_WORLDS])
-def test_worlds_of_fixed_seeds(simulated: Simulated, first: int) -> None:
-    for seed in range(first, first + _WORLDS):
-        simulated(TrainJobs(), str(seed))
+@pytest.mark.parametrize(
+    ("make", "seeds", "met"),
+    [
+        *((TrainJobs, range(first, first + 4), ()) for first in range(1000, 1032, 4)),
+        # Under all faults, the record never says less than Kubernetes has counted. Most found what is mended now.
+        (partial(Recovering, hangs=False), (2003, 2005), ()),
+        (partial(Recovering, hangs=False), (2006, 2013), ()),
+        # Found that a hang was charged to the next attempt, and that ranks which had ended kept it from beginning.
+        *((Recovering, (seed,), ("a hang is charged",)) for seed in (3, 8)),
+        # Nothing but Kueue disturbs in that of seed 6: it finds each defect that is planted for a queue.
+        *((Queueing, (seed,), ("a job is preempted", "a JobSet is resumed")) for seed in (2, 6)),
+    ],
+)
+def test_worlds_of_fixed_seeds(
+    simulated: Simulated, make: Callable[[], TrainJobs], seeds: Sequence[int], met: Sequence[str]
+) -> None:
+    for seed in seeds:
+        outcome = simulated(make(), str(seed))
+        assert all(outcome.counts[f"sometimes: {one}"] for one in met)
 
 
 @pytest.mark.parametrize("path", PLANS, ids=[path.stem for path in PLANS])
 def test_a_failure_of_the_past_does_not_come_again(simulated: Simulated, path: Path) -> None:
-    simulated(TrainJobs(), ScenarioPlan.read(path))
+    scenario = Recovering() if path.parent.name == "recovering" else TrainJobs()
+    simulated(scenario, ScenarioPlan.read(path))
 
 
 @pytest.fixture(scope="module")
