@@ -181,7 +181,7 @@ class FieldManager:
         if entries_of(document) is not None:
             raise BadRequestError("metadata.managedFields must be nil")
         moment = times.format_time(now)
-        live = _without_entries(live)
+        live = without_managed_fields(live)
         if not managed.owners:
             # Credit what an untracked object holds, so that the first apply conflicts with it.
             managed = self._update(self._nothing(), live, managed, _BEFORE_FIRST_APPLY, moment)
@@ -215,11 +215,11 @@ class FieldManager:
         """
         live = self._in_version(live)
         managed = self._managed_before(live, new)
-        new = _without_entries(new)
+        new = without_managed_fields(new)
         if not managed.owners and _uid(live):
             # Untracked objects stay so until the first apply.
             return new
-        managed = self._update(_without_entries(live), new, managed, manager, times.format_time(now))
+        managed = self._update(without_managed_fields(live), new, managed, manager, times.format_time(now))
         return _with_entries(new, managed)
 
     def merged(self, live: Document, document: Document) -> Document:
@@ -304,11 +304,6 @@ class FieldManager:
         return Typed(document, self._view)
 
 
-def without_managed_fields(document: Document) -> Document:
-    """An object with no managed fields, as it is stored when they cannot be told."""
-    return _without_entries(document)
-
-
 def check_entries(document: Document) -> None:
     """Check the managed fields of an object, as after mutating admission.
 
@@ -336,7 +331,8 @@ def _read_or_none(entries: list[dict[str, object]] | None) -> Managed | None:
         return None
 
 
-def _without_entries(document: Document) -> Document:
+def without_managed_fields(document: Document) -> Document:
+    """An object with no managed fields, as it is stored when they cannot be told."""
     metadata = document.get("metadata")
     if type(metadata) is not dict or "managedFields" not in metadata:
         return document
@@ -344,7 +340,7 @@ def _without_entries(document: Document) -> Document:
 
 
 def _with_entries(document: Document, managed: Managed) -> Document:
-    document = _without_entries(document)
+    document = without_managed_fields(document)
     if not managed.owners:
         return document
     metadata = {**(document.get("metadata") or {}), "managedFields": write_entries(managed)}

@@ -17,6 +17,7 @@ from trainwright.controller.local.apiserver.merge.typed import (
     LIST,
     MAP,
     TypedComparison,
+    child_of,
     compare,
     elements,
     named_fields,
@@ -164,9 +165,7 @@ class TypedMerge:
         for name, wanted in config.items():
             mine = live.get(name, ABSENT)
             if mine is not ABSENT:
-                child = view.at(name)
-                assert child is not None, f"{name} is checked to be allowed"
-                wanted = self.merge(child, mine, wanted)  # noqa: PLW2901 - the merged value takes its place
+                wanted = self.merge(child_of(view, name), mine, wanted)  # noqa: PLW2901 - the merged value takes its place
                 if wanted is mine:
                     continue
             if merged is None:

@@ -65,6 +65,13 @@ def part(view: Type, value: Value) -> str:
     return MAP if view.is_map else view.scalar or LIST
 
 
+def child_of(view: Type, name: str) -> Type:
+    """The type of a field of a document that was checked."""
+    child = view.at(name)
+    assert child is not None, f"{name} is checked to be allowed"
+    return child
+
+
 def _texts(view: Type, values: list[Value]) -> list[str] | None:
     """What tells the items apart, if all have a text as their only key: it takes less time than path elements."""
     if len(view.key_fields) != 1:
@@ -139,8 +146,7 @@ def _named_members(view: Type, value: dict[str, Value]) -> Tree:
             continue
         is_member = child is None or inner is None or (not inner and type(inner) is dict)
         if child is None:
-            child = view.others
-            assert child is not None, f"{name} is checked to be allowed"
+            child = child_of(view, name)
         below = _named(child, inner)
         if is_member and SELF not in below:
             below[SELF] = NOTHING
@@ -288,14 +294,10 @@ def _compare_maps(view: Type, old: dict[str, Value], new: dict[str, Value]) -> _
         right = new.get(name, ABSENT)
         if left is right:
             continue
-        child = view.at(name)
-        assert child is not None, f"{name} is checked to be allowed"
-        _enter(found, "f:" + name, child, left, right)
+        _enter(found, "f:" + name, child_of(view, name), left, right)
     for name, right in new.items():
         if name not in old:
-            child = view.at(name)
-            assert child is not None, f"{name} is checked to be allowed"
-            found[2]["f:" + name] = every(child, right)
+            found[2]["f:" + name] = every(child_of(view, name), right)
     return found if any(found) else None
 
 
