@@ -19,6 +19,7 @@ from tests.unit.local.node.modes import REFUSED
 from trainwright.controller.cli import state
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.versions import public_data
+from trainwright.controller.local.node.volumes import temporary_of
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
@@ -483,8 +484,8 @@ def test_a_cluster_that_is_killed_ends_the_run_with_a_sentence(shell: Shell) -> 
         _, errors = running.communicate(timeout=60)
     said = "error: cluster default has ended, and its pods with it; start it with: trainwright local up\n"
     assert (running.returncode, errors) == (1, said)
-    left = [link.readlink() for link in shell.folder.glob("trainwright/local/default/pods/*/tmp")]
-    assert left
+    left = [temporary_of(pod.name) for pod in shell.folder.glob("trainwright/local/default/pods/*")]
+    assert [folder for folder in left if folder.exists()]
     assert shell.local("down", "--delete").returncode == 0
     assert [folder for folder in left if folder.exists()] == []
 

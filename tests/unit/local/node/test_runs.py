@@ -2,6 +2,7 @@
 """The runs of a container, and what is started beside them."""
 
 import asyncio
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,20 @@ async def test_a_run_does_not_empty_what_the_one_before_linked(tmp_path: Path) -
         await eventually(lambda: host.runs, has_length(1))
         assert precious.read_text() == "precious"
         host.runs[0].end.set_result(Exit(1, NOW))
+
+
+async def test_the_logs_of_the_first_run_and_the_last_five_are_kept(tmp_path: Path) -> None:
+    host: Any = Host()
+    for name in ("0.log", "2.log", "2.log.1", "3.log", "22.log"):
+        (tmp_path / name).touch()
+    state = ContainerState(Waiting(""), restarts=7)
+    async with TaskScope("test") as tasks:
+        folders = Folders(tmp_path / "main", tmp_path, tmp_path / "tmp")
+        runner = ContainerRunner(container(), state, folders, host, host, tasks, lambda: NOW)
+        tasks.start("run", runner.run())
+        await eventually(lambda: host.runs, has_length(1))
+        host.runs[0].end.set_result(Exit(0, NOW))
+    assert sorted(await asyncio.to_thread(os.listdir, tmp_path)) == ["0.log", "22.log", "3.log", "main", "tmp"]
 
 
 async def test_what_was_starting_when_its_run_ended_does_not_join_the_next(tmp_path: Path) -> None:
