@@ -34,6 +34,8 @@ class Case:
     manager: dict[str, Any] = field(default_factory=dict)
     job: dict[str, Any] = field(default_factory=dict)
     runtime: dict[str, Any] = field(default_factory=dict)
+    first: dict[str, Any] = field(default_factory=dict)
+    """What is done before the job is created."""
 
 
 @cache
@@ -62,7 +64,7 @@ def _case(path: Path, whole: Mapping[str, Any], case: Mapping[str, Any]) -> Case
     steps = [
         Step(one["at"], one.get("do", {}), one.get("expect", {}), f"{path.name}:{one.line}") for one in case["steps"]
     ]
-    parts = {key: _merged(whole.get(key, {}), case.get(key, {})) for key in ("manager", "job", "runtime")}
+    parts = {key: _merged(whole.get(key, {}), case.get(key, {})) for key in ("manager", "job", "runtime", "first")}
     return Case(case["name"], steps, **parts)
 
 

@@ -57,6 +57,8 @@ class Timeline:
         self._do_nodes({"gpu-1": True, "gpu-2": True})
         self._do_start()
         begin = self._cluster.seconds
+        for name, value in self.case.first.items():
+            getattr(self, f"_do_{name}")(value)
         self.trainer.job(**self.case.job)
         for step in self.case.steps:
             self._stored.advance(max(0.0, begin + step.at - self._cluster.seconds))
@@ -83,6 +85,12 @@ class Timeline:
 
     def _do_stop(self, _: bool = True) -> None:
         self._cluster.stop(self.trainer.replica)
+
+    def _do_kill(self, _: bool) -> None:
+        self._cluster.kill(self.trainer.replica)
+
+    def _do_clock(self, ahead: float) -> None:
+        self._cluster.world.set_clock(self.trainer.replica, ahead)
 
     def _do_restart(self, _: bool) -> None:
         self._do_stop()

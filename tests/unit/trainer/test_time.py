@@ -29,51 +29,6 @@ def running(trainer: VirtualTrainer) -> VirtualTrainer:
     return trainer
 
 
-def test_counters_wait_for_company(running: VirtualTrainer) -> None:
-    for active, ready in ((1, 0), (2, 0), (2, 1)):
-        running.counted(active=active, ready=ready)
-        running.advance(0.1)
-    running.advance(9.7)
-    assert running.statuses[0][1].keys() == {"jobsStatus"}
-    running.counted(active=2, ready=2)
-    running.advance(10)
-    assert running.counters == [(11.7, (2, 1)), (21.7, (2, 2))]
-
-
-def test_counters_that_are_as_before_again_are_not_written(running: VirtualTrainer) -> None:
-    running.counted(active=1)
-    running.advance(10)
-    running.counted(active=2)
-    running.advance(0.2)
-    running.counted(active=1)
-    running.advance(9.8)
-    assert running.counters == [(11.7, (1, 0))]
-    running.counted(active=3)
-    running.advance(10)
-    assert running.counters[1:] == [(31.7, (3, 0))]
-
-
-def test_a_condition_is_written_at_once_and_takes_the_counters_along(running: VirtualTrainer) -> None:
-    running.counted(active=1)
-    running.advance(0.1)
-    running.ended("Completed")
-    running.advance(10)
-    ((when, status),) = running.statuses
-    assert (when, status["jobsStatus"][0]["active"]) == (10.1, 0)
-    assert [one["type"] for one in status["conditions"]] == ["Complete"]
-
-
-def test_what_waited_when_the_process_ended_is_written_by_the_next(running: VirtualTrainer) -> None:
-    running.counted(active=1)
-    running.advance(0.1)
-    running.cluster.kill(running.replica)
-    running.advance(10)
-    assert running.statuses == []
-    running.start()
-    running.advance(10)
-    assert [counters for _, counters in running.counters] == [(1, 0)]
-
-
 def test_counters_that_are_not_taken_are_tried_less_and_less_often(running: VirtualTrainer) -> None:
     tries = running.cluster.refuse(STATUS, refusal(500, "InternalError"), until=130)
     running.counted(active=1)
@@ -106,21 +61,6 @@ def test_a_deleted_snapshot_is_taken_at_once_and_written_after_a_second(running:
 # ---------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(
-    ("code", "reason", "shown"),
-    [
-        pytest.param(403, "Forbidden", [(5, [BLOCKED]), (300, [EXCEEDED])], id="however long it has been refused"),
-        pytest.param(409, "Conflict", [(300, [EXCEEDED])], id="when nothing is to be shown"),
-    ],
-)
-def test_a_deadline_is_noticed_in_time(trainer: VirtualTrainer, code: int, reason: str, shown: list[Any]) -> None:
-    trainer.cluster.refuse(JOBSET, refusal(code, reason))
-    trainer.start()
-    trainer.job(activeDeadlineSeconds=300)
-    trainer.advance(400)
-    assert trainer.conditions == shown
-
-
 def test_a_refusal_is_shown_after_five_seconds_and_tried_again_each_minute(trainer: VirtualTrainer) -> None:
     times = trainer.cluster.refuse(JOBSET, refusal(403, "Forbidden"))
     trainer.start()
@@ -132,27 +72,6 @@ def test_a_refusal_is_shown_after_five_seconds_and_tried_again_each_minute(train
     ((when, _, message),) = trainer.events
     assert when >= 5
     assert "exceeded quota" in message
-
-
-def test_a_cause_that_goes_within_five_seconds_is_not_reported(
-    trainer: VirtualTrainer, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert trainer.cluster.refuse(JOBSET, refusal(403, "Forbidden"), until=4) == []
-    trainer.start()
-    trainer.job()
-    trainer.advance(60)
-    assert 4 <= trainer.jobsets[0].seconds <= 5
-    assert trainer.statuses == []
-    assert trainer.events == []
-    assert [record for record in caplog.records if "exceeded quota" in record.getMessage()] == []
-
-
-def test_a_webhook_that_does_not_answer_is_shown(trainer: VirtualTrainer) -> None:
-    trainer.cluster.refuse(JOBSET, refusal(500, "InternalError"))
-    trainer.start()
-    trainer.job()
-    trainer.advance(60)
-    assert [shown for _, shown in trainer.conditions] == [[BLOCKED]]
 
 
 class Broken:
@@ -181,25 +100,6 @@ def test_a_defect_of_a_plugin_is_counted_and_logged_with_its_traceback(
     assert counted == [1, 0]
     (record,) = [record for record in caplog.records if "enforce_ml_policy failed" in record.getMessage()]
     assert record.exc_info is not None
-
-
-@pytest.mark.parametrize(
-    ("gates", "refused", "shown"),
-    [
-        ({}, False, []),
-        ({"CreatedCondition": True}, False, [[("Created", "True", "JobsCreationSucceeded")]]),
-        ({"CreatedCondition": True}, True, [[BLOCKED]]),
-    ],
-)
-def test_created_is_written_only_where_it_is_wanted_and_true(
-    trainer: VirtualTrainer, gates: dict[str, bool], refused: bool, shown: list[Any]
-) -> None:
-    if refused:
-        trainer.cluster.refuse(JOBSET, refusal(403, "Forbidden"))
-    trainer.start(feature_gates=gates)
-    trainer.job()
-    trainer.advance(10)
-    assert [conditions for _, conditions in trainer.conditions] == shown
 
 
 # ---------------------------------------------------------------------- clocks
