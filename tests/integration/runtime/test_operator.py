@@ -4,9 +4,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
@@ -35,21 +33,14 @@ def try_operator(python: Path, control_plane: ControlPlane, namespace: str, tmp_
             kubectl = ["-n", namespace]
             control_plane.kubectl("create", "configmap", "shop", "--from-literal=replicas=2", *kubectl)
             control_plane.kubectl("label", "configmap", "shop", "web=yes", *kubectl)
-            deployment = wait_for(control_plane, namespace, "deployment", lambda d: d["spec"]["replicas"] == 2)
-            assert deployment["metadata"]["ownerReferences"][0]["name"] == "shop"
-            wait_for(control_plane, namespace, "service", lambda s: s["spec"]["ports"][0]["port"] == 80)
+            web = control_plane.stored.wait("deployment", "shop", lambda d: d["spec"]["replicas"] == 2, namespace)
+            assert web["metadata"]["ownerReferences"][0]["name"] == "shop"
+            control_plane.stored.wait("service", "shop", lambda s: s["spec"]["ports"][0]["port"] == 80, namespace)
             control_plane.kubectl("scale", "deployment", "shop", "--replicas=9", *kubectl)
-            wait_for(control_plane, namespace, "deployment", lambda d: d["spec"]["replicas"] == 2)
+            control_plane.stored.wait("deployment", "shop", lambda d: d["spec"]["replicas"] == 2, namespace)
             control_plane.kubectl("patch", "configmap", "shop", *kubectl, "-p", '{"data":{"replicas":"many"}}')
             eventually_sync(log.read_text, contains("data.replicas is 'many': write a whole number"))
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
     assert process.returncode == 0, log.read_text()
-
-
-def wait_for(control_plane: ControlPlane, namespace: str, kind: str, holds: Callable[[Any], bool]) -> dict[str, Any]:
-    def look() -> dict[str, Any]:
-        return control_plane.stored.get(kind, "shop", namespace) or {}
-
-    return eventually_sync(look, lambda found: bool(found) and holds(found))
