@@ -17,6 +17,7 @@ the lowest and the highest value.
 import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -100,7 +101,10 @@ def sample_of(status: TrainerStatus, metrics: Mapping[str, str], attempt: int | 
     at = moment(status.last_updated_time)
     if at is None:
         return None
-    numbers = _floats(metrics)
+    numbers = dict[str, float]()
+    for name, text in metrics.items():
+        with suppress(ValueError):
+            numbers[name] = float(text)
     return Sample(
         at=at.timestamp(),
         percentage=status.progress_percentage,
@@ -108,17 +112,6 @@ def sample_of(status: TrainerStatus, metrics: Mapping[str, str], attempt: int | 
         values={name: number for name, number in numbers.items() if math.isfinite(number)},
         not_finite=frozenset(name for name, number in numbers.items() if not math.isfinite(number)),
     )
-
-
-def _floats(metrics: Mapping[str, str]) -> dict[str, float]:
-    """The metrics that are numbers, NaN and the infinities among them."""
-    found = {}
-    for name, text in metrics.items():
-        try:
-            found[name] = float(text)
-        except ValueError:
-            continue
-    return found
 
 
 def falls(before: Sample, sample: Sample) -> bool:
@@ -143,8 +136,9 @@ def joined(first: Sample, second: Sample) -> Sample:
     """One sample for two: the last values, and the lowest and highest ones of both."""
     names = [name for name in {**first.values, **second.values} if name not in COUNTERS]
     values = {**first.values, **second.values}
-    lows = {name: min(_known(first.low(name), second.low(name))) for name in names}
-    highs = {name: max(_known(first.high(name), second.high(name))) for name in names}
+    both = (first, second)
+    lows = {name: min(low for one in both if (low := one.low(name)) is not None) for name in names}
+    highs = {name: max(high for one in both if (high := one.high(name)) is not None) for name in names}
     return Sample(
         at=second.at,
         percentage=second.percentage if second.percentage is not None else first.percentage,
@@ -155,10 +149,6 @@ def joined(first: Sample, second: Sample) -> Sample:
         lows={name: low for name, low in lows.items() if low != values[name]},
         highs={name: high for name, high in highs.items() if high != values[name]},
     )
-
-
-def _known(*values: float | None) -> Iterable[float]:
-    return (value for value in values if value is not None)
 
 
 def thinned(run: Sequence[Sample], most: int) -> list[Sample]:
