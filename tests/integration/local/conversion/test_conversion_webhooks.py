@@ -101,8 +101,9 @@ class Webhook:
         self._remember(request.transport)
 
     def _remember(self, transport: asyncio.BaseTransport | None) -> None:
-        if transport is not None:
-            self._sockets.append(transport.get_extra_info("socket"))
+        # A transport that is closed already has no socket.
+        if transport is not None and (found := transport.get_extra_info("socket")) is not None:
+            self._sockets.append(found)
 
     async def stop(self, runner: web.AppRunner) -> None:
         """End the server, and wait for its connections: TLS ends with an answer of the other side."""
