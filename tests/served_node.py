@@ -26,7 +26,9 @@ from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.registration import NODE
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.podaccess import ExecRequest, LogRequest, UnavailableError
-from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings, TaskScope, listening
+from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings
+from trainwright.controller.runtime.servers.http import listening
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.programs import Authority
 
 WEBSOCKETS = "ExtendWebSocketsToKubelet"

@@ -12,7 +12,8 @@ from typing import Any
 
 from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
-from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport, NoClusterError, NotFound, load_config
+from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport, NotFound, load_config
+from trainwright.controller.runtime.errors import NoClusterError
 
 TERMINATED = 143
 

@@ -21,7 +21,8 @@ from trainwright.controller.cli.access import chosen_cluster
 from trainwright.controller.dashboard.connection import Renewing
 from trainwright.controller.dashboard.serve import server_of
 from trainwright.controller.dashboard.server import Server
-from trainwright.controller.runtime import Client, ClusterConfig, TaskScope, configure_logging, load_config
+from trainwright.controller.runtime import Client, ClusterConfig, configure_logging, load_config
+from trainwright.controller.runtime.tasks import TaskScope
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _made: list[Path] = []

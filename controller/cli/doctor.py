@@ -23,7 +23,7 @@ from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.why.kinds import DEFAULT_HOME
 from trainwright.controller.trainer.why.site.examination import Examined, examine, gather
 from trainwright.controller.trainer.why.site.survey import Level, SiteSurvey
-from trainwright.plugins.contract import RegistryError
+from trainwright.plugins.contract.errors import RegistryError
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 

@@ -27,7 +27,7 @@ _DEFAULT: "dict[signal.Signals, Callable[[int, FrameType | None], None] | signal
 
 def begin() -> None:
     take_signals()
-    from trainwright.controller.runtime import tune_collector  # noqa: PLC0415 - after the signals are taken
+    from trainwright.controller.runtime.collector import tune_collector  # noqa: PLC0415 - after the signals are taken
 
     tune_collector()
 

@@ -10,8 +10,9 @@ from prometheus_client import disable_created_metrics
 from trainwright.controller.cli.arguments.general import ZAP_WITHOUT_EFFECT
 from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_settings
-from trainwright.controller.runtime import ConfigurationError, configure_logging, is_in_cluster, load_config
+from trainwright.controller.runtime import ConfigurationError, configure_logging, load_config
 from trainwright.controller.runtime import run as run_manager
+from trainwright.controller.runtime.client.config import is_in_cluster
 from trainwright.controller.trainer.assembly.manager import make_manager
 
 USER_AGENT = "trainwright"

@@ -10,7 +10,7 @@ from trainwright.api.manifest import dump
 from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_registry
 from trainwright.controller.views.text import aligned
-from trainwright.plugins.contract import RegistryError
+from trainwright.plugins.contract.errors import RegistryError
 from trainwright.plugins.registry import Registry
 
 COLUMNS = ("name", "version", "distribution", "phases", "before", "after", "rules")

@@ -21,7 +21,7 @@ from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.trainer.assembly.part import Rights
 from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import Election
-from trainwright.plugins.contract import RegistryError
+from trainwright.plugins.contract.errors import RegistryError
 from trainwright.plugins.registry import Registry
 
 API_VERSION = "rbac.authorization.k8s.io/v1"

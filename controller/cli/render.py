@@ -33,23 +33,18 @@ from trainwright.controller.cli.configuration import load_registry
 from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
 from trainwright.controller.runtime import (
     AdmissionRequest,
-    ApiError,
     Client,
     ConfigurationError,
     HTTPTransport,
     KubernetesError,
     load_config,
 )
+from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.trainer.admission.trainjobs import deprecation, is_deprecated, validate_runtime
 from trainwright.controller.trainer.build.runtimes import target_of
 from trainwright.controller.views.cluster import ClusterView
-from trainwright.plugins.contract import (
-    OFFLINE,
-    FactUnavailable,
-    PipelineError,
-    RegistryError,
-    Runtime,
-)
+from trainwright.plugins.contract import OFFLINE, FactUnavailable, Runtime
+from trainwright.plugins.contract.errors import PipelineError, RegistryError
 from trainwright.plugins.pipeline import Pipeline, Rendering
 
 

@@ -29,12 +29,9 @@ from trainwright.controller.runtime import (
     KubernetesError,
     MetadataOnly,
     NotFound,
-    Request,
-    Response,
-    Stream,
-    Unauthorized,
-    WebSocket,
 )
+from trainwright.controller.runtime.client.transport import Request, Response, Stream, WebSocket
+from trainwright.controller.runtime.errors import Unauthorized
 
 LOOK_SECONDS = 0.5
 PROBE_SECONDS = 10.0

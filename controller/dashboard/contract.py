@@ -52,7 +52,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from trainwright.controller.views.explanation import ExplanationView, ReferenceView
-from trainwright.plugins.contract import JobState, Override
+from trainwright.plugins.contract import JobState
+from trainwright.plugins.contract.provenance import Override
 
 VERSION = 1
 """Of the contract. Fields are added without a new version, and never change their meaning."""

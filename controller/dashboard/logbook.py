@@ -20,7 +20,9 @@ from datetime import timedelta
 
 from trainwright.api.times import format_time, parse
 from trainwright.controller.dashboard import contract
-from trainwright.controller.runtime import BadRequest, Client, Forbidden, KubernetesError, NotFound, TaskScope
+from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime.errors import BadRequest
+from trainwright.controller.runtime.tasks import TaskScope
 
 MOST_LINES = 2000
 """Of one answer."""

@@ -20,7 +20,8 @@ from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.curves import Marker, Points, points_of
 from trainwright.controller.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, Subscriber, WatchedJobs
-from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound, RequestTimeout
+from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime.errors import RequestTimeout
 from trainwright.controller.views.job import History
 from trainwright.controller.views.reports import recorded
 

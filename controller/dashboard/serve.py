@@ -11,7 +11,9 @@ from trainwright.controller.dashboard.contract import Cluster
 from trainwright.controller.dashboard.keys import KeptKeys
 from trainwright.controller.dashboard.server import Server
 from trainwright.controller.dashboard.service import DashboardService
-from trainwright.controller.runtime import Client, ClusterConfig, TaskScope, Transport
+from trainwright.controller.runtime import Client, ClusterConfig
+from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.views.explanation import explaining_plugins
 from trainwright.controller.views.reports import FILE, KeptReports
 from trainwright.plugins.pipeline import Pipeline

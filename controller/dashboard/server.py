@@ -25,9 +25,11 @@ from trainwright.controller.dashboard.keys import HOST, KeptKeys, Keys, is_free
 from trainwright.controller.dashboard.reader import Events, job_events, list_events
 from trainwright.controller.dashboard.security import HEADERS, PROOF, PageRequest, cookie_name
 from trainwright.controller.dashboard.service import DashboardService, problem_of
-from trainwright.controller.runtime import BadRequest, ConfigurationError, KubernetesError, NotFound, listening
+from trainwright.controller.runtime import ConfigurationError, KubernetesError, NotFound
+from trainwright.controller.runtime.errors import BadRequest
+from trainwright.controller.runtime.servers.http import listening
 from trainwright.controller.views.comparison import Direction, JobComparison, as_csv
-from trainwright.plugins.contract import RegistryError
+from trainwright.plugins.contract.errors import RegistryError
 
 log = logging.getLogger(__name__)
 _protocol = log.getChild("protocol")

@@ -27,20 +27,9 @@ from trainwright.controller.dashboard.details import Details
 from trainwright.controller.dashboard.logbook import Book, Logs, WantedLog
 from trainwright.controller.dashboard.reader import JobReader
 from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, WatchedJobs
-from trainwright.controller.runtime import (
-    ApiError,
-    BadRequest,
-    Client,
-    ConfigurationError,
-    Conflict,
-    DecodeError,
-    Forbidden,
-    Invalid,
-    KubernetesError,
-    NotFound,
-    TaskScope,
-    Unauthorized,
-)
+from trainwright.controller.runtime import Client, ConfigurationError, Conflict, Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime.errors import ApiError, BadRequest, DecodeError, Invalid, Unauthorized
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.build.runtimes import (
     RuntimeUnsupported,
     SnapshotInvalid,
@@ -52,16 +41,10 @@ from trainwright.controller.trainer.progress.curve import POINTS, Sample
 from trainwright.controller.views.cluster import ClusterView, shown
 from trainwright.controller.views.comparison import MOST, ComparedRun, JobComparison, Missing, compare
 from trainwright.controller.views.reports import KeptReports
-from trainwright.plugins.contract import (
-    ClusterFacts,
-    Explains,
-    FactUnavailable,
-    PipelineError,
-    Reference,
-    Runtime,
-    Setting,
-    Unreadable,
-)
+from trainwright.plugins.contract import ClusterFacts, Explains, FactUnavailable, Reference, Runtime
+from trainwright.plugins.contract.errors import PipelineError
+from trainwright.plugins.contract.facts import Unreadable
+from trainwright.plugins.contract.provenance import Setting
 from trainwright.plugins.pipeline import Pipeline
 
 SYNC_SECONDS = 5.0

@@ -20,7 +20,10 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.curves import attempt_at
 from trainwright.controller.dashboard.details import reference, row_of
-from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
+from trainwright.controller.runtime import Client, Event
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.cache.store import EventType
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.job.pods import attempts_begun
 from trainwright.controller.trainer.progress.curve import POINTS, Ring, Sample
 from trainwright.controller.views.ended import Ended

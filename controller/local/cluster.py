@@ -63,7 +63,6 @@ from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.podaccess import ExecSource, GonePods, LogSource, PortSource, UnavailableError
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.runtime import (
-    GRACE_SECONDS,
     NO_SERVERS,
     Client,
     ClusterConfig,
@@ -72,9 +71,10 @@ from trainwright.controller.runtime import (
     Manager,
     NotFound,
     ProcessSettings,
-    TaskScope,
-    webhooks_by_url,
 )
+from trainwright.controller.runtime.certificates.configurations import webhooks_by_url
+from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS
+from trainwright.controller.runtime.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 

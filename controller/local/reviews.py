@@ -5,7 +5,8 @@ import logging
 from collections.abc import Mapping
 
 from trainwright.controller.local.apiserver.admission.calling import Answerer, CallError
-from trainwright.controller.runtime import AdmissionHandler, MalformedReview, read_review, write_review
+from trainwright.controller.runtime.webhook.admission import AdmissionHandler
+from trainwright.controller.runtime.webhook.review import MalformedReview, read_review, write_review
 
 log = logging.getLogger(__name__)
 

@@ -17,23 +17,13 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.apiserver.store import StoreChange
-from trainwright.controller.runtime import (
-    Candidate,
-    Client,
-    ConnectionLost,
-    ElectionStatistics,
-    Fence,
-    LeaseLock,
-    Request,
-    RequestTimeout,
-    Response,
-    Stream,
-    TaskScope,
-    Timing,
-    Transport,
-    Unreachable,
-    WebSocket,
-)
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport, WebSocket
+from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, Unreachable
+from trainwright.controller.runtime.leaderelection.candidate import Candidate, LeaseLock
+from trainwright.controller.runtime.leaderelection.fence import Fence, Timing
+from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.simulation.determinism import SimulatedSurroundings, Trace
 from trainwright.controller.simulation.loop import AT_SERVER
 

@@ -25,8 +25,8 @@ from trainwright.controller.runtime import (
     NotFound,
     Result,
     RetryAfter,
-    own_key,
 )
+from trainwright.controller.runtime.controller.sources import own_key
 
 POD, NODE, LEASE = Pod.RESOURCE, Node.RESOURCE, Lease.RESOURCE
 NAME = "simulated"

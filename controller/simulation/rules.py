@@ -16,7 +16,7 @@ import msgspec
 
 from trainwright.api.objects import Key
 from trainwright.controller.local.apiserver.store.objects import StoreChange
-from trainwright.controller.runtime import Request
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
 from trainwright.controller.simulation.loop import SimulatedLoop
 from trainwright.controller.simulation.network import Network

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from trainwright.controller.local.apiserver.store.objects import StoreChange
-from trainwright.controller.runtime import ApiError
+from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.simulation.determinism import guarded
 from trainwright.controller.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
 from trainwright.controller.simulation.plan import CHAOS_SECONDS, ScenarioPlan, Step

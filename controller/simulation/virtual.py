@@ -27,7 +27,7 @@ from trainwright.controller.local.apiserver.request.info import ServerRequest, S
 from trainwright.controller.local.apiserver.store import StoreChange
 from trainwright.controller.local.cluster import Snapshot, install
 from trainwright.controller.local.testing.late import Handle, make_late
-from trainwright.controller.runtime import Request
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing.stored import Poster, StoredObjects, documents_of, manifests
 from trainwright.controller.runtime.testing.tools import ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import SECONDS, eventually_sync

@@ -21,17 +21,10 @@ from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, Snapshot, assembled, compacting, install_jobset
 from trainwright.controller.local.controllers import CONTROLLERS, declare_controllers, jobset_webhooks
 from trainwright.controller.local.reviews import answerer
-from trainwright.controller.runtime import (
-    NO_SERVERS,
-    AdmissionHandler,
-    ApiError,
-    Client,
-    ClusterConfig,
-    KubernetesError,
-    Manager,
-    ProcessSettings,
-    TaskScope,
-)
+from trainwright.controller.runtime import NO_SERVERS, Client, ClusterConfig, KubernetesError, Manager, ProcessSettings
+from trainwright.controller.runtime.errors import ApiError
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.webhook.admission import AdmissionHandler
 from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
 from trainwright.controller.simulation.loop import SimulatedLoop
 from trainwright.controller.simulation.network import FaultProfile, Hooks, Network, SimulatedElector, called

@@ -15,21 +15,11 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.runtime import (
-    LOW_PRIORITY,
-    WAITED,
-    Backoff,
-    Capped,
-    Done,
-    Event,
-    ExponentialLimiter,
-    KubernetesError,
-    Manager,
-    NotFound,
-    Result,
-    RetryAfter,
-    current_reconcile,
-)
+from trainwright.controller.runtime import Backoff, Done, Event, KubernetesError, Manager, NotFound, Result, RetryAfter
+from trainwright.controller.runtime.context import current_reconcile
+from trainwright.controller.runtime.controller.sources import WAITED
+from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
+from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, CachedFacts, differs_in
 from trainwright.controller.trainer.build.objects import BuildMemory, EndUnknown, JobObjects, NameTaken
 from trainwright.controller.trainer.build.runtimes import Snapshots

@@ -11,15 +11,11 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
-from trainwright.controller.runtime import (
-    ApiError,
-    Client,
-    ConfigurationError,
-    Discovery,
-    NotFound,
-)
+from trainwright.controller.runtime import Client, ConfigurationError, Discovery, NotFound
+from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.trainer.build.runtimes import target_of
-from trainwright.plugins.contract import ClusterFacts, Component, Reference, Runtime, Unreadable
+from trainwright.plugins.contract import ClusterFacts, Component, Reference, Runtime
+from trainwright.plugins.contract.facts import Unreadable
 
 _SERVERS_OWN = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid", "selfLink")
 _HIDDEN = "(hidden)"

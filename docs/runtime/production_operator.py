@@ -22,10 +22,9 @@ from trainwright.controller.runtime import (
     ServerSettings,
     certificates_for,
     load_config,
-    mutate_path,
     run,
-    validate_path,
 )
+from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
 
 NAME = "greeter"
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE", "UPDATE"]}

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import InputMutated, Ledger, Runtime
+from trainwright.plugins.contract import Runtime
+from trainwright.plugins.contract.errors import InputMutated
+from trainwright.plugins.contract.provenance import Ledger
 from trainwright.plugins.registry import Loaded, called
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.messages import value_text
 from trainwright.api.objects import Document, dig
-from trainwright.plugins.contract import Component, Setting, Warned
+from trainwright.plugins.contract import Component, Warned
+from trainwright.plugins.contract.provenance import Setting
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 """`$$` stands for a dollar."""

@@ -17,28 +17,29 @@ from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.plugins.contract import (
-    SHAPING,
     ClusterFacts,
     Component,
-    DuplicateObject,
-    ErrorType,
     FactUnavailable,
     FieldError,
     Finding,
     Info,
-    InputMutated,
-    Override,
-    PipelineError,
-    PluginFailure,
     PodRef,
     Reference,
     Refusal,
     Runtime,
-    Setting,
     Stage,
-    Verdict,
     Warned,
 )
+from trainwright.plugins.contract.errors import (
+    DuplicateObject,
+    ErrorType,
+    InputMutated,
+    PipelineError,
+    PluginFailure,
+    Verdict,
+)
+from trainwright.plugins.contract.points import SHAPING
+from trainwright.plugins.contract.provenance import Override, Setting
 from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
 from trainwright.plugins.pipeline.references import literal_references
 from trainwright.plugins.pipeline.template import JobTemplate, Templates, changes, resolve

@@ -26,7 +26,8 @@ from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import JobSetTemplatePatch, MLPolicy, RuntimePatch, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
 from trainwright.api.typed import as_typed
-from trainwright.plugins.contract import ClusterFacts, Info, Ledger, PodSet, Refusal, Runtime, step_of
+from trainwright.plugins.contract import ClusterFacts, Info, PodSet, Refusal, Runtime, step_of
+from trainwright.plugins.contract.provenance import Ledger
 
 TEMPLATE = "template"
 """The phase before the plugins, as errors name it."""

@@ -22,19 +22,18 @@ from typing import Any
 from trainwright.api.messages import one_line, shortened
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus
 from trainwright.plugins.contract import (
-    EXTENSION_POINTS,
-    SHAPING,
     Cause,
     Component,
     FactUnavailable,
     FieldError,
-    PluginFailure,
     PodRef,
     Reference,
     Refusal,
     Warned,
     Watch,
 )
+from trainwright.plugins.contract.errors import PluginFailure
+from trainwright.plugins.contract.points import EXTENSION_POINTS, SHAPING
 
 LIMIT_SECONDS = 5.0
 """For one call. An API server waits ten seconds for the answer of a webhook."""

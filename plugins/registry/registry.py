@@ -19,16 +19,9 @@ from trainwright.api.config.v1alpha1 import Plugins
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.api.messages import one_line
 from trainwright.api.rights import merged
-from trainwright.plugins.contract import (
-    EXTENSION_POINTS,
-    GeneratedSecret,
-    Installation,
-    PipelineError,
-    Plugin,
-    RegistryError,
-    Rule,
-    Watch,
-)
+from trainwright.plugins.contract import GeneratedSecret, Installation, Plugin, Rule, Watch
+from trainwright.plugins.contract.errors import PipelineError, RegistryError
+from trainwright.plugins.contract.points import EXTENSION_POINTS
 from trainwright.plugins.registry.calling import arguments_of, called, place_of, spoken_aside, with_all
 from trainwright.plugins.registry.discovery import OURSELVES, PluginCandidate, built_in, installed
 

@@ -17,15 +17,8 @@ import yaml
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
-from trainwright.plugins.contract import (
-    OFFLINE,
-    ClusterFacts,
-    Component,
-    JobState,
-    Plugin,
-    Runtime,
-    Verdict,
-)
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, Component, JobState, Plugin, Runtime
+from trainwright.plugins.contract.errors import Verdict
 from trainwright.plugins.pipeline import Pipeline, Rendering
 from trainwright.plugins.registry import Registry, Selection, built_in
 

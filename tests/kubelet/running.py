@@ -11,9 +11,10 @@ from tests.kubelet.model import Case, Step
 from tests.kubelet.normal import Normal
 from trainwright.api.kubernetes.core.v1 import Pod, ServiceAccount
 from trainwright.api.kubernetes.events.v1 import Event
-from trainwright.controller.runtime import ApiError, Client, NotFound, Resource
+from trainwright.controller.runtime import Client, NotFound, Resource
 from trainwright.controller.runtime.client.exec import PROTOCOLS
 from trainwright.controller.runtime.client.transport import Request, WebSocket, object_path
+from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.runtime.testing.waiting import eventually
 
 Document = dict[str, Any]

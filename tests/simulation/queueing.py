@@ -26,7 +26,7 @@ from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRun
 from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER, NODE
 from trainwright.api.trainer.v1alpha1.queues import LABEL_QUEUE, PATCH_MANAGER
 from trainwright.controller.local.apiserver.store.objects import StoreChange
-from trainwright.controller.runtime import ApiError
+from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.simulation.network import FaultProfile
 from trainwright.controller.simulation.node import NAME as NODE_NAME
 from trainwright.controller.simulation.plan import CHAOS_SECONDS, ScenarioPlan, Step

@@ -23,7 +23,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.apiserver.store.objects import StoreChange
-from trainwright.controller.runtime import ApiError
+from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.simulation.plan import ScenarioPlan
 from trainwright.controller.simulation.rules import Violation, WorldRule
 from trainwright.controller.simulation.world import World

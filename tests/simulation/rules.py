@@ -8,7 +8,7 @@ from typing import Any
 from trainwright.api.objects import Document
 from trainwright.api.times import parse
 from trainwright.controller.local.apiserver.store.objects import StoreChange
-from trainwright.controller.runtime import Request
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.simulation.rules import NoLeaks, NoOldFailures, Violation, WorldRule
 from trainwright.controller.simulation.world import World
 

@@ -14,7 +14,9 @@ from tests.simulation.recovering import GATE, HANGS, RETRIES, Recovering
 from tests.simulation.rules import JOBS, JOBSETS, true_conditions
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.store.objects import StoreChange
-from trainwright.controller.runtime import Manager, Request, Unreachable
+from trainwright.controller.runtime import Manager
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.simulation.network import FaultProfile
 from trainwright.controller.simulation.node import PodLives
 from trainwright.controller.simulation.plan import ScenarioPlan, Step

@@ -28,7 +28,8 @@ from trainwright.controller.local.interpreter import (
 )
 from trainwright.controller.local.node.images import DEFAULT, Images
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
-from trainwright.controller.runtime import configure_logging, freeze_collector, load_config
+from trainwright.controller.runtime import configure_logging, load_config
+from trainwright.controller.runtime.collector import freeze_collector
 
 if TYPE_CHECKING:
     from trainwright.controller.local.node.node import LocalNode

@@ -23,7 +23,8 @@ from trainwright.controller.local.node.images import Environment, Images, NodeAn
 from trainwright.controller.runtime import Client, Discovery, NotFound
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.controller.views.cluster import if_there
-from trainwright.plugins.contract import OFFLINE, FactUnavailable, PipelineError, Runtime
+from trainwright.plugins.contract import OFFLINE, FactUnavailable, Runtime
+from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 

@@ -36,7 +36,9 @@ from trainwright.controller.cli.local.pods import (
 )
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
-from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
+from trainwright.controller.runtime import Client, KubernetesError
+from trainwright.controller.runtime.client.transport import Request, Transport
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.failures.last_words import ended_below
 from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.pods import container_statuses

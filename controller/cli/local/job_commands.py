@@ -26,7 +26,8 @@ from trainwright.controller.cli.local.local_jobs import LocalJobs, RefusedError
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.local.outputs import JobOutput
 from trainwright.controller.cli.local.pods import failed_runs, rank_of, runs_with_logs
-from trainwright.controller.runtime import ApiError, Request, TransportError
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import ApiError, TransportError
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
 from trainwright.controller.trainer.progress.curve import Sample

@@ -28,7 +28,8 @@ from trainwright.controller.cli.local.follower import OUT_OF_TIME, TRAINJOB
 from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
 from trainwright.controller.cli.local.pods import by_rank, first_failure, has_ended, pods_of, rank_of, still_running
 from trainwright.controller.local.node.folders import ended_pods
-from trainwright.controller.runtime import Client, Conflict, HTTPTransport, NotFound, Transport, load_config
+from trainwright.controller.runtime import Client, Conflict, HTTPTransport, NotFound, load_config
+from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.trainer.failures.first import written_failures
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
 from trainwright.controller.views import actions, text

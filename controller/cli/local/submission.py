@@ -49,11 +49,11 @@ from trainwright.controller.runtime import (
     HTTPTransport,
     KubernetesError,
     NotFound,
-    Transport,
-    TransportError,
     configure_logging,
     load_config,
 )
+from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
 from trainwright.controller.trainer.job.status import REASON_INTERRUPTED, REASON_LATE, REASON_STALLED
 from trainwright.controller.views.cluster import if_there

@@ -21,7 +21,10 @@ from trainwright.controller.local.cluster import RunningCluster, RunningServer, 
 from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
-from trainwright.controller.runtime import AdmissionHandler, Client, TaskScope, webhooks_by_url
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.certificates.configurations import webhooks_by_url
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.webhook.admission import AdmissionHandler
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
 from trainwright.controller.trainer.assembly.manager import make_manager

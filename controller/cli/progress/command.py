@@ -22,16 +22,10 @@ from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.access import reading, run_reading
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.runtime import (
-    Cache,
-    Client,
-    Event,
-    EventType,
-    Forbidden,
-    KubernetesError,
-    NotFound,
-    TaskScope,
-)
+from trainwright.controller.runtime import Client, Event, Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.cache.store import EventType
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.job.pods import attempts_begun
 from trainwright.controller.views import text
 from trainwright.controller.views.ended import Ended

@@ -33,20 +33,19 @@ from trainwright.api.objects import (
 from trainwright.api.times import LOOK_SECONDS, Now, parse, wall_clock
 from trainwright.controller.local.controllers.objects import POD, merge_patch
 from trainwright.controller.runtime import (
-    ApiError,
     Backoff,
     Client,
-    EventRecorder,
     Forbidden,
-    Group,
     Manager,
     MetadataOnly,
     NotFound,
-    Request,
     Result,
     RetryAfter,
-    is_namespace_ending,
 )
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import ApiError, is_namespace_ending
+from trainwright.controller.runtime.events.recorder import EventRecorder
+from trainwright.controller.runtime.manager.supervisor import Group
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[Document, Sequence[Document]], str | None]

@@ -18,17 +18,8 @@ from trainwright.controller.local.controllers.base import ControllerBase, releas
 from trainwright.controller.local.controllers.job_plan import SUCCESS_CRITERIA_MET, JobPlan, is_finished, plan
 from trainwright.controller.local.controllers.job_pods import NO_FAILURES, TRACKING, Failures, Pods, is_tracked
 from trainwright.controller.local.controllers.objects import JOB, POD
-from trainwright.controller.runtime import (
-    Backoff,
-    Done,
-    Event,
-    Manager,
-    NotFound,
-    NotSynced,
-    Result,
-    RetryAfter,
-    is_namespace_ending,
-)
+from trainwright.controller.runtime import Backoff, Done, Event, Manager, NotFound, Result, RetryAfter
+from trainwright.controller.runtime.errors import NotSynced, is_namespace_ending
 
 MANAGED_BY_US = "kubernetes.io/job-controller"
 RETRY_SECONDS = 60.0

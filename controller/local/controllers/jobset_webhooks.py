@@ -33,16 +33,11 @@ from trainwright.controller.local.controllers.jobset_objects import (
 from trainwright.controller.local.controllers.objects import JOBSET, POD
 from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.local.types.go_json import normalize
-from trainwright.controller.runtime import (
-    AdmissionHandler,
-    ErrorCause,
-    Invalid,
-    ReviewRequest,
-    ReviewResponse,
-    json_patch,
-    nesting,
-    passed_through,
-)
+from trainwright.controller.runtime import ErrorCause, nesting
+from trainwright.controller.runtime.errors import Invalid
+from trainwright.controller.runtime.webhook.admission import AdmissionHandler
+from trainwright.controller.runtime.webhook.jsonpatch import json_patch
+from trainwright.controller.runtime.webhook.review import ReviewRequest, ReviewResponse, passed_through
 
 _JOB_TEMPLATE, _CLAIM = "io.k8s.api.batch.v1.JobTemplateSpec", "io.k8s.api.core.v1.PersistentVolumeClaim"
 

@@ -34,16 +34,8 @@ from trainwright.controller.local.controllers.base import (
     served_kinds,
 )
 from trainwright.controller.local.controllers.objects import ACCOUNT, CONFIG_MAP, NAMESPACE, POD
-from trainwright.controller.runtime import (
-    AlreadyExists,
-    ApiError,
-    Event,
-    Manager,
-    MetadataOnly,
-    NotFound,
-    Result,
-    RetryAfter,
-)
+from trainwright.controller.runtime import AlreadyExists, Event, Manager, MetadataOnly, NotFound, Result, RetryAfter
+from trainwright.controller.runtime.errors import ApiError
 
 DEFAULT_ACCOUNT = "default"
 ROOT_CA = "kube-root-ca.crt"

@@ -33,15 +33,9 @@ from trainwright.api.selectors import label_selector_of
 from trainwright.api.times import format_time
 from trainwright.controller.local.controllers.base import Check, ControllerBase, EventReport, PlannedWrite
 from trainwright.controller.local.controllers.objects import NODE, POD, is_terminal, node_of
-from trainwright.controller.runtime import (
-    Conflict,
-    Done,
-    Manager,
-    NotFound,
-    Pacer,
-    Result,
-    is_namespace_ending,
-)
+from trainwright.controller.runtime import Conflict, Done, Manager, NotFound, Result
+from trainwright.controller.runtime.errors import is_namespace_ending
+from trainwright.controller.runtime.lag import Pacer
 
 NO_NODES = "no nodes available to schedule pods"
 REPORTER = "default-scheduler"

@@ -35,7 +35,7 @@ from trainwright.controller.local.node.sessions import ProcessSession, open_sess
 from trainwright.controller.local.node.status import EPOCH, ContainerState, Running, Terminated, Waiting
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.local.podaccess import UnavailableError
-from trainwright.controller.runtime import TaskScope, together
+from trainwright.controller.runtime.tasks import TaskScope, together
 
 log = logging.getLogger(__name__)
 

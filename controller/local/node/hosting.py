@@ -27,7 +27,8 @@ from trainwright.controller.local.node.process.ends import ExitOrderTracker
 from trainwright.controller.local.node.process.supervision import LAUNCHER, ContainerProcess, ProcessSpec, Spawner
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.local.node.volumes import Mount, Volumes
-from trainwright.controller.runtime import ConfigurationError, TaskScope
+from trainwright.controller.runtime import ConfigurationError
+from trainwright.controller.runtime.tasks import TaskScope
 
 # ---------------------------------------------------------------------- mode A from the outside
 

@@ -16,7 +16,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.node.ports import Holder, holder_of
 from trainwright.controller.local.node.process.launcher import OPEN, READY
 from trainwright.controller.local.node.process.supervision import LAUNCHER, start_program
-from trainwright.controller.runtime import made_in_thread
+from trainwright.controller.runtime.tasks import made_in_thread
 
 _START_SECONDS = 10.0
 _END_SECONDS = 10.0

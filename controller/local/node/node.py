@@ -40,22 +40,21 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.local.node.status import PhaseVerdict, annotations_to_report, differs, status_document
 from trainwright.controller.local.podaccess import ContainerUse, ExecRequest, LogRequest, Streams, UnavailableError
 from trainwright.controller.runtime import (
-    Cache,
     Client,
     Conflict,
     Event,
-    EventRecorder,
-    EventType,
-    Group,
     KubernetesError,
     Manager,
     MetadataOnly,
     NotFound,
-    TaskScope,
     Trigger,
-    own_key,
-    together,
 )
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.cache.store import EventType
+from trainwright.controller.runtime.controller.sources import own_key
+from trainwright.controller.runtime.events.recorder import EventRecorder
+from trainwright.controller.runtime.manager.supervisor import Group
+from trainwright.controller.runtime.tasks import TaskScope, together
 
 log = logging.getLogger(__name__)
 

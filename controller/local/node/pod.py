@@ -33,7 +33,7 @@ from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.plan import Folders
 from trainwright.controller.local.node.status import ContainerState, PhaseVerdict, PodState, Terminated, Waiting
 from trainwright.controller.local.node.volumes import Volumes, make_temporary, remove_temporary, temporary_of
-from trainwright.controller.runtime import TaskScope, finished_in_thread, together
+from trainwright.controller.runtime.tasks import TaskScope, finished_in_thread, together
 
 log = logging.getLogger(__name__)
 

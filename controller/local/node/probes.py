@@ -12,7 +12,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.node.document import HOST_IP
 from trainwright.controller.local.node.networks import Dial
 from trainwright.controller.local.node.status import ContainerState
-from trainwright.controller.runtime import TaskScope
+from trainwright.controller.runtime.tasks import TaskScope
 
 # ---------------------------------------------------------------------- handlers
 #

@@ -28,7 +28,7 @@ from trainwright.controller.local.node.document import (
     resource_value,
 )
 from trainwright.controller.local.node.files import lies_below, remove, remove_tree, write_fresh
-from trainwright.controller.runtime import finished_in_thread
+from trainwright.controller.runtime.tasks import finished_in_thread
 
 # ---------------------------------------------------------------------- files of ConfigMaps, Secrets, fields and tokens
 #

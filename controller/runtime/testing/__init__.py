@@ -14,7 +14,16 @@ if TYPE_CHECKING:  # type checkers would assume that every name exists
     from trainwright.controller.runtime.testing.control_plane import ControlPlane as ControlPlane
     from trainwright.controller.runtime.testing.tools import ControlPlaneError as ControlPlaneError
 else:
-    from trainwright.api.facade import homes, lazy
+    from trainwright.api.facade import lazy
 
-    __all__ = list(homes(__file__))
-    __getattr__, _ = lazy(__name__, __file__)
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "trainwright.controller.runtime.testing.audit": ("AuditLog", "AuditedCall"),
+            "trainwright.controller.runtime.testing.component": ("ControlPlaneComponent",),
+            "trainwright.controller.runtime.testing.control_plane": ("ControlPlane",),
+            "trainwright.controller.runtime.testing.tools": ("ControlPlaneError",),
+        },
+    )
+
+__all__ = ["AuditLog", "AuditedCall", "ControlPlane", "ControlPlaneComponent", "ControlPlaneError"]

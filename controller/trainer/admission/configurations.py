@@ -15,7 +15,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     VERSION,
     WEBHOOK_VALIDATION_DISABLED,
 )
-from trainwright.controller.runtime import mutate_path, validate_path
+from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
 
 SERVICE = "kubeflow-trainer-controller-manager"
 NAMESPACE = "kubeflow-system"

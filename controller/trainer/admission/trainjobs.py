@@ -30,16 +30,10 @@ from trainwright.api.trainer.v1alpha1.queues import is_queued
 from trainwright.api.trainer.v1alpha1.recovery import late_changes, named
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime, replicated_jobs_of
 from trainwright.api.typed import as_typed
-from trainwright.controller.runtime import (
-    ALLOWED,
-    AdmissionRequest,
-    AdmissionResponse,
-    Cache,
-    Client,
-    ErrorCause,
-    NotFound,
-    NotSynced,
-)
+from trainwright.controller.runtime import AdmissionRequest, AdmissionResponse, Client, ErrorCause, NotFound
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.errors import NotSynced
+from trainwright.controller.runtime.webhook.admission import ALLOWED
 from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import (
     LARGEST_CONFIG_MAP,
@@ -56,15 +50,9 @@ from trainwright.controller.trainer.build.runtimes import (
 from trainwright.controller.trainer.job import stall
 from trainwright.controller.trainer.job.lifetime import NEVER, asked, problems
 from trainwright.controller.trainer.job.obstacles import Defects, During, is_defect
-from trainwright.plugins.contract import (
-    ErrorType,
-    FactUnavailable,
-    FieldError,
-    PipelineError,
-    Unreadable,
-    internal,
-    invalid,
-)
+from trainwright.plugins.contract import FactUnavailable, FieldError, internal, invalid
+from trainwright.plugins.contract.errors import ErrorType, PipelineError
+from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.pipeline import Pipeline
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,10 @@ from trainwright.api.rights import WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FINALIZER_RESOURCE_IN_USE
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.runtime import BearerAccess, Done, Event, Group, Key, LeaseLock, Manager, Result
+from trainwright.controller.runtime import Done, Event, Key, Manager, Result
+from trainwright.controller.runtime.leaderelection.candidate import LeaseLock
+from trainwright.controller.runtime.manager.supervisor import Group
+from trainwright.controller.runtime.servers.access import BearerAccess
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, RECOVERY, TRAIN_JOB_STATUS
@@ -98,7 +101,8 @@ def _declare_states(assembly: Assembly) -> None:
 
 def _rights_of_admission(grants: Grants) -> None:
     # Imported here and below, because the library that makes certificates costs 8 MiB of memory, and time.
-    from trainwright.controller.runtime import CertificateVault, Webhooks  # noqa: PLC0415
+    from trainwright.controller.runtime.certificates.material import CertificateVault  # noqa: PLC0415 - as it says
+    from trainwright.controller.runtime.webhook.webhooks import Webhooks  # noqa: PLC0415 - as it says
 
     settings = grants.settings
     grants.on_jobs(*Webhooks.rules(webhook_configurations(), managed=settings.own_certificates))

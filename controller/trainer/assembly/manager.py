@@ -13,17 +13,17 @@ from trainwright import __version__
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
 from trainwright.controller.runtime import (
     ClusterConfig,
-    Elector,
     HTTPTransport,
     LeaderElector,
-    LimitedTransport,
     Manager,
     ProcessSettings,
     ServerSettings,
-    ServingCertificate,
-    Transport,
-    is_in_cluster,
 )
+from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.client.config import is_in_cluster
+from trainwright.controller.runtime.client.limit import LimitedTransport
+from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.manager.manager import Elector
 from trainwright.controller.trainer.admission.configurations import NAMESPACE
 from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.part import LOOPBACK, AnswerHere, Assembly
@@ -40,7 +40,7 @@ from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
 if TYPE_CHECKING:
-    from trainwright.controller.runtime import CertificateMaterial
+    from trainwright.controller.runtime.certificates.material import CertificateMaterial
 
 log = logging.getLogger(__name__)
 

@@ -11,15 +11,11 @@ from trainwright.api.objects import Key, uid_of
 from trainwright.api.rights import Rule, merged
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Allowed
-from trainwright.controller.runtime import (
-    AdmissionHandler,
-    CacheError,
-    DecodeError,
-    Kind,
-    Manager,
-    ServingCertificate,
-    is_in_cluster,
-)
+from trainwright.controller.runtime import Kind, Manager
+from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.client.config import is_in_cluster
+from trainwright.controller.runtime.errors import CacheError, DecodeError
+from trainwright.controller.runtime.webhook.admission import AdmissionHandler
 from trainwright.controller.trainer.assembly.features import (
     RECOVERY,
     RECOVERY_PLUGIN,
@@ -37,7 +33,7 @@ from trainwright.plugins.registry import Registry
 
 if TYPE_CHECKING:
     from trainwright.api.config.v1alpha1 import Recovery
-    from trainwright.controller.runtime import CertificateMaterial
+    from trainwright.controller.runtime.certificates.material import CertificateMaterial
     from trainwright.controller.trainer.progress.writer import Coalescer
     from trainwright.controller.trainer.recovery.recoveries import Recoveries
 

@@ -7,7 +7,10 @@ from urllib.parse import urlsplit
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import BoundedLimits, BoundedServer, Cache, CacheError, Group
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.errors import CacheError
+from trainwright.controller.runtime.manager.supervisor import Group
+from trainwright.controller.runtime.servers.bounded import BoundedLimits, BoundedServer
 from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.part import LOOPBACK, Assembly, Grants, Part, gate
 from trainwright.controller.trainer.job.pods import jobset_of_job, life_of_ranks, pods_of, present_attempt

@@ -8,33 +8,32 @@ from urllib.parse import urlsplit
 from trainwright.api.objects import Document
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.runtime import (
-    AdmissionHandler,
-    ByURL,
-    CertificateKeeper,
-    CertificateMaterial,
-    CertificateVault,
-    Client,
-    Group,
-    Mutating,
-    RotationPolicy,
-    ServingCertificate,
-    SharedCertificates,
-    Validating,
-    Webhooks,
+from trainwright.controller.runtime import Client, certificates_for
+from trainwright.controller.runtime.certificates.authority import (
     certificate_pem,
-    certificates_for,
-    dry_run_proof,
-    fetch_configuration,
-    injection_target_of,
     issue_certificate,
     key_pem,
-    made_for_process,
     make_authority,
-    mutate_path,
+)
+from trainwright.controller.runtime.certificates.configurations import (
+    fetch_configuration,
+    injection_target_of,
     names_reached,
+)
+from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
+from trainwright.controller.runtime.certificates.material import CertificateMaterial, CertificateVault
+from trainwright.controller.runtime.certificates.rotation import RotationPolicy, made_for_process
+from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.manager.supervisor import Group
+from trainwright.controller.runtime.webhook.admission import (
+    AdmissionHandler,
+    Mutating,
+    Validating,
+    mutate_path,
     validate_path,
 )
+from trainwright.controller.runtime.webhook.reach import dry_run_proof
+from trainwright.controller.runtime.webhook.webhooks import ByURL, SharedCertificates, Webhooks
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly.part import Assembly

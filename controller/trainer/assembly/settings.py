@@ -25,7 +25,9 @@ from trainwright.api.config.v1alpha1 import (
 )
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.runtime import ConfigurationError, Timing, parse_address
+from trainwright.controller.runtime import ConfigurationError
+from trainwright.controller.runtime.leaderelection.fence import Timing
+from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.trainer.admission.configurations import NAMESPACE
 from trainwright.controller.trainer.assembly.features import (
     PROGRESS_PULL,

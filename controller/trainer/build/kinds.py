@@ -27,34 +27,17 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.queues import is_queued
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, pods_of
-from trainwright.controller.runtime import (
-    LOW_PRIORITY,
-    Builder,
-    Cache,
-    Client,
-    Discovery,
-    Event,
-    Informer,
-    Key,
-    Kind,
-    KubernetesError,
-    MetadataOnly,
-    NotFound,
-    NotSynced,
-    WorkQueue,
-    together,
-)
+from trainwright.controller.runtime import Client, Discovery, Event, Key, Kind, KubernetesError, MetadataOnly, NotFound
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.cache.informer import Informer
+from trainwright.controller.runtime.controller.builder import Builder
+from trainwright.controller.runtime.errors import NotSynced
+from trainwright.controller.runtime.tasks import together
+from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY, WorkQueue
 from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.plugins.contract import (
-    ClusterFacts,
-    Component,
-    Enqueue,
-    PluginFailure,
-    Reference,
-    Refusal,
-    Unreadable,
-    Watch,
-)
+from trainwright.plugins.contract import ClusterFacts, Component, Enqueue, Reference, Refusal, Watch
+from trainwright.plugins.contract.errors import PluginFailure
+from trainwright.plugins.contract.facts import Unreadable
 
 log = logging.getLogger(__name__)
 

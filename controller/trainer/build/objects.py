@@ -37,30 +37,15 @@ from trainwright.api.objects import (
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.completion import had_pods
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.runtime import (
-    Action,
-    AlreadyExists,
-    ApiError,
-    Applier,
-    Client,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    document_digest,
-    refuse_foreign,
-)
+from trainwright.controller.runtime import AlreadyExists, Client, Conflict, Forbidden, NotFound
+from trainwright.controller.runtime.apply.applier import Action, Applier, refuse_foreign
+from trainwright.controller.runtime.apply.compare import document_digest
+from trainwright.controller.runtime.errors import ApiError, Invalid
 from trainwright.controller.trainer.build.kinds import CachedFacts, is_there, metadata_of
 from trainwright.controller.trainer.build.runtimes import Snapshots
-from trainwright.plugins.contract import (
-    ClusterFacts,
-    Component,
-    FactUnavailable,
-    PipelineError,
-    RecoveryFacts,
-    Reference,
-    Unreadable,
-)
+from trainwright.plugins.contract import ClusterFacts, Component, FactUnavailable, RecoveryFacts, Reference
+from trainwright.plugins.contract.errors import PipelineError
+from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.pipeline import Pipeline, filled_in
 from trainwright.plugins.registry.discovery import BUILT_IN
 

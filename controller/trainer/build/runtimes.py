@@ -42,7 +42,6 @@ from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.api.typed import as_typed
 from trainwright.controller.runtime import (
     AlreadyExists,
-    Cache,
     Client,
     Conflict,
     Key,
@@ -51,6 +50,7 @@ from trainwright.controller.runtime import (
     NotFound,
     Terminal,
 )
+from trainwright.controller.runtime.cache.cache import Cache
 
 INDEX = "runtime"
 """Name of the index of TrainJobs by `reference`."""

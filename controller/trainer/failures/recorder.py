@@ -24,11 +24,11 @@ from trainwright.controller.runtime import (
     Manager,
     MetadataOnly,
     NotFound,
-    Request,
     Result,
     RetryAfter,
-    is_namespace_ending,
 )
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import is_namespace_ending
 from trainwright.controller.trainer.build.kinds import is_there
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.last_words import LAUNCHER_SECONDS, is_later

@@ -11,18 +11,8 @@ from trainwright.api.objects import AnyObject, deletion_timestamp_of, name_of, u
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import (
-    Done,
-    Event,
-    Key,
-    Kind,
-    Manager,
-    MetadataOnly,
-    NotFound,
-    Result,
-    RetryAfter,
-    current_reconcile,
-)
+from trainwright.controller.runtime import Done, Event, Key, Kind, Manager, MetadataOnly, NotFound, Result, RetryAfter
+from trainwright.controller.runtime.context import current_reconcile
 from trainwright.controller.trainer.build.kinds import of_a_trainjob
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems

@@ -22,7 +22,12 @@ from trainwright.api.objects import key_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED
-from trainwright.controller.runtime import EventCollector, EventRecorder, Group, LabelledCounter, Manager, TaskScope
+from trainwright.controller.runtime import Manager
+from trainwright.controller.runtime.events.recorder import EventRecorder
+from trainwright.controller.runtime.manager.supervisor import Group
+from trainwright.controller.runtime.metrics.registry import EventCollector
+from trainwright.controller.runtime.metrics.series import LabelledCounter
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.job.obstacles import Defects, During, Obstacle
 from trainwright.controller.trainer.job.state import Transition
 from trainwright.plugins.contract import JobState, Reference

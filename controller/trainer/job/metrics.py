@@ -18,7 +18,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
-from trainwright.controller.runtime import OVERFLOW
+from trainwright.controller.runtime.metrics.registry import OVERFLOW
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.controller.trainer.job.state import StateReason, Transition
 from trainwright.plugins.contract import JobState

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from trainwright.controller.runtime import ApiError, Conflict, KubernetesError, NotControlled
+from trainwright.controller.runtime import Conflict, KubernetesError
+from trainwright.controller.runtime.errors import ApiError, NotControlled
 from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported, SnapshotInvalid
-from trainwright.plugins.contract import FactUnavailable, PipelineError, Refusal
+from trainwright.plugins.contract import FactUnavailable, Refusal
+from trainwright.plugins.contract.errors import PipelineError
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -104,7 +106,7 @@ class Defects:
 
     def __init__(self, registry: "CollectorRegistry") -> None:
         # Imported here: `trainwright render` needs `is_defect` alone.
-        from trainwright.controller.runtime import LabelledCounter  # noqa: PLC0415
+        from trainwright.controller.runtime.metrics.series import LabelledCounter  # noqa: PLC0415
 
         text = "Defects of plugins or of the manager that TrainJobs met."
         self._met = LabelledCounter("trainer_trainjob_defects_total", text, registry, during=During)

@@ -38,7 +38,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     MODEL_INITIALIZER,
     NODE,
 )
-from trainwright.controller.runtime import Cache
+from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.plugins.contract.picture import index_of
 
 POD = Pod.RESOURCE

@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 
 from trainwright.api.objects import AnyObject, Key, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, Event, Informer
+from trainwright.controller.runtime import Event
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.cache.informer import Informer
 
 T = TypeVar("T")
 

@@ -23,22 +23,12 @@ from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import report_audience
-from trainwright.controller.runtime import (
-    Cache,
-    CacheError,
-    Client,
-    ClusterConfig,
-    Kind,
-    KubernetesError,
-    LabelledCounter,
-    MetadataOnly,
-    NotFound,
-    TokenMemory,
-    TokenRefused,
-    TokensUnavailable,
-    TokenVerifier,
-    own_token,
-)
+from trainwright.controller.runtime import Client, ClusterConfig, Kind, KubernetesError, MetadataOnly, NotFound
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.errors import CacheError, TokenRefused, TokensUnavailable
+from trainwright.controller.runtime.metrics.series import LabelledCounter
+from trainwright.controller.runtime.tokens.reviews import TokenMemory
+from trainwright.controller.runtime.tokens.verifier import TokenVerifier, own_token
 
 log = logging.getLogger(__name__)
 

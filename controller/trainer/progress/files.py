@@ -22,17 +22,9 @@ from trainwright.api.objects import AnyObject, Key, annotations_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import (
-    DecodeError,
-    Done,
-    Event,
-    Forbidden,
-    KubernetesError,
-    Manager,
-    Result,
-    RetryAfter,
-    TokenBucket,
-)
+from trainwright.controller.runtime import Done, Event, Forbidden, KubernetesError, Manager, Result, RetryAfter
+from trainwright.controller.runtime.errors import DecodeError
+from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import COMPLETE

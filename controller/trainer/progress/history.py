@@ -30,17 +30,17 @@ from trainwright.controller.runtime import (
     Done,
     Event,
     Forbidden,
-    Group,
     KubernetesError,
-    LabelledCounter,
     Manager,
     NotFound,
     Result,
     RetryAfter,
-    TooManyRequests,
-    WorkQueue,
-    together,
 )
+from trainwright.controller.runtime.errors import TooManyRequests
+from trainwright.controller.runtime.manager.supervisor import Group
+from trainwright.controller.runtime.metrics.series import LabelledCounter
+from trainwright.controller.runtime.tasks import together
+from trainwright.controller.runtime.workqueue.queue import WorkQueue
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_lately, is_ours
 from trainwright.controller.trainer.progress.curve import (

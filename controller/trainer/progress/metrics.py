@@ -19,7 +19,7 @@ from trainwright.api.objects import deletion_timestamp_of
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.completion import is_finished
-from trainwright.controller.runtime import LabelledCounter
+from trainwright.controller.runtime.metrics.series import LabelledCounter
 from trainwright.controller.trainer.job.metrics import LeadersCollector
 from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours

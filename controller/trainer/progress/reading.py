@@ -28,23 +28,16 @@ from trainwright.api.trainer.v1alpha1.constants import (
     STEP_MODEL_INITIALIZER,
 )
 from trainwright.api.trainer.v1alpha1.progress import DEFAULT_FILE, declared, may_read_file
-from trainwright.controller.runtime import (
-    BadRequest,
-    Client,
-    CommandTimeout,
-    Forbidden,
-    Invalid,
-    KubernetesError,
-    NotFound,
-    OutputTooLarge,
-    ServerError,
-)
+from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime.client.exec import CommandTimeout
+from trainwright.controller.runtime.errors import BadRequest, Invalid, OutputTooLarge, ServerError
 from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.state import is_ours, state_of
 from trainwright.controller.trainer.progress.metrics import ReadResult
 from trainwright.controller.trainer.progress.report import ProgressReport, ReportRefused, ReportSource, checked
-from trainwright.plugins.contract import FactUnavailable, JobState, PipelineError, PodRef
+from trainwright.plugins.contract import FactUnavailable, JobState, PodRef
+from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.progress import ReadError
 from trainwright.progress import read as parse_document

@@ -23,7 +23,7 @@ from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import Metric, TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE
-from trainwright.controller.runtime import TokenBucket
+from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.job.stall import COMPLETE
 
 BURST = 3

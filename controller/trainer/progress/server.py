@@ -24,21 +24,18 @@ import msgspec
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import Metric, TrainerStatus, TrainJob, UpdateTrainJobStatusRequest
 from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
-from trainwright.controller.runtime import (
+from trainwright.controller.runtime import Client, KubernetesError, NotFound
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.errors import NotCached, NotSynced
+from trainwright.controller.runtime.servers.bounded import (
     BodyIncomplete,
     BodyTooLarge,
     BoundedAnswer,
     BoundedCall,
     BoundedServer,
-    Cache,
-    Client,
-    KubernetesError,
-    NotCached,
-    NotFound,
-    NotSynced,
-    TaskScope,
-    TokenMemory,
 )
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.tokens.reviews import TokenMemory
 from trainwright.controller.trainer.progress.access import AccessUnknown, ReportAccess, ReporterForbidden
 from trainwright.controller.trainer.progress.report import (
     MalformedReport,

@@ -17,7 +17,8 @@ from trainwright.api.objects import Document, Key, annotations_of, deletion_time
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.runtime import Done, Manager, NotSynced, Result, RetryAfter
+from trainwright.controller.runtime import Done, Manager, Result, RetryAfter
+from trainwright.controller.runtime.errors import NotSynced
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid
 from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, JobEvents
 from trainwright.controller.trainer.job.findings import JobFindings

@@ -22,20 +22,11 @@ import msgspec
 from trainwright.api.objects import AnyObject, Document, Key, resource_version_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.controller.runtime import (
-    BadRequest,
-    Client,
-    Conflict,
-    Event,
-    Invalid,
-    KubernetesError,
-    NotFound,
-    TaskScope,
-    TokenBucket,
-    TooManyRequests,
-    WorkQueue,
-    together,
-)
+from trainwright.controller.runtime import Client, Conflict, Event, KubernetesError, NotFound
+from trainwright.controller.runtime.errors import BadRequest, Invalid, TooManyRequests
+from trainwright.controller.runtime.tasks import TaskScope, together
+from trainwright.controller.runtime.workqueue.limiters import TokenBucket
+from trainwright.controller.runtime.workqueue.queue import WorkQueue
 from trainwright.controller.trainer.job.records import JobRecord, JobRecords
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.report import (

@@ -34,10 +34,10 @@ from trainwright.controller.runtime import (
     KubernetesError,
     Manager,
     NotFound,
-    Request,
     Result,
     RetryAfter,
 )
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines
 from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder, Recorded, is_deleted_record

@@ -18,7 +18,8 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     Declaration,
     declared,
 )
-from trainwright.controller.runtime import CacheError, Manager, Trigger
+from trainwright.controller.runtime import Manager, Trigger
+from trainwright.controller.runtime.errors import CacheError
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
 from trainwright.controller.trainer.failures.recorder import RECORDS, read_record

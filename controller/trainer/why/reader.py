@@ -18,22 +18,14 @@ from trainwright.api.kubernetes.authorization.v1 import ResourceAttributes, Subj
 from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of, wire
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import (
-    ApiError,
-    Client,
-    DecodeError,
-    Discovery,
-    Forbidden,
-    KubernetesError,
-    MetadataOnly,
-    NotFound,
-    Request,
-    TransportError,
-    together,
-)
+from trainwright.controller.runtime import Client, Discovery, Forbidden, KubernetesError, MetadataOnly, NotFound
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import ApiError, DecodeError, TransportError
+from trainwright.controller.runtime.tasks import together
 from trainwright.controller.trainer.why.job.judgement import Explanation, explain
 from trainwright.controller.trainer.why.kinds import API_GROUP, SECRET
-from trainwright.plugins.contract import Explains, Picture, Unreadable
+from trainwright.plugins.contract import Explains, Picture
+from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.contract.picture import NOT_SERVED, Answer, Query, Source, Survey, Verb
 
 S = TypeVar("S", bound=Survey)

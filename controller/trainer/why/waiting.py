@@ -28,19 +28,11 @@ from trainwright.api.objects import Key, deletion_timestamp_of, is_controlled_by
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import (
-    Done,
-    Group,
-    KubernetesError,
-    Manager,
-    NotFound,
-    Result,
-    RetryAfter,
-    TaskScope,
-    TokenBucket,
-    Trigger,
-    current_reconcile,
-)
+from trainwright.controller.runtime import Done, KubernetesError, Manager, NotFound, Result, RetryAfter, Trigger
+from trainwright.controller.runtime.context import current_reconcile
+from trainwright.controller.runtime.manager.supervisor import Group
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import POD, calm_in, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords

@@ -9,7 +9,8 @@ import pytest
 
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.controller.cli.rbac import SECRET_POLICY, secret_policy
-from trainwright.controller.runtime import Client, Discovery, Forbidden, HTTPTransport, Invalid, load_config
+from trainwright.controller.runtime import Client, Discovery, Forbidden, HTTPTransport, load_config
+from trainwright.controller.runtime.errors import Invalid
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.plugins.registry import Registry

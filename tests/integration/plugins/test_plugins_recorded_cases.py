@@ -21,7 +21,8 @@ import pytest
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
 from trainwright.controller.runtime.testing.programs import Authority
-from trainwright.plugins.contract import ClusterFacts, Installation, PipelineError, Reference, Runtime
+from trainwright.plugins.contract import ClusterFacts, Installation, Reference, Runtime
+from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection, built_in
 

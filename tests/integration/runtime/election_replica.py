@@ -13,10 +13,11 @@ from itertools import count
 from pathlib import Path
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime import NO_SERVERS, Group, Manager, ProcessSettings, load_config, run
+from trainwright.controller.runtime import NO_SERVERS, Manager, ProcessSettings, load_config, run
 from trainwright.controller.runtime.errors import AlreadyExists, KubernetesError
 from trainwright.controller.runtime.leaderelection.elector import LeaderElector
 from trainwright.controller.runtime.leaderelection.fence import Timing
+from trainwright.controller.runtime.manager.supervisor import Group
 
 log = logging.getLogger(__name__)
 

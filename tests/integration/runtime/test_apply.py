@@ -11,8 +11,9 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Service
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import Document, controller_of, owners_of, resource_version_of, wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Action, ClusterConfig, Conflict, Manager, MetadataOnly, NotControlled
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ClusterConfig, Conflict, Manager, MetadataOnly
+from trainwright.controller.runtime.apply.applier import Action
+from trainwright.controller.runtime.errors import ConfigurationError, NotControlled
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.settle import settle_manager
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty

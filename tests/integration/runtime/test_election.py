@@ -19,10 +19,11 @@ from tests.integration.runtime.conftest import quiet_manager
 from tests.integration.runtime.elections import SHORT, Election, Wire
 from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime import Client, ClusterConfig, Group, Manager
+from trainwright.controller.runtime import Client, ClusterConfig, Manager
 from trainwright.controller.runtime.errors import LeadershipLost, NotLeading
 from trainwright.controller.runtime.leaderelection.elector import LeaderElector
 from trainwright.controller.runtime.leaderelection.fence import Timing
+from trainwright.controller.runtime.manager.supervisor import Group
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import at_least, eventually
 

@@ -7,8 +7,9 @@ from typing import Any
 from tests.integration.runtime.conftest import quiet_manager
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.kubernetes.events.v1 import Event
-from trainwright.controller.runtime import Client, ClusterConfig, Group
+from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.events.recorder import EventRecorder
+from trainwright.controller.runtime.manager.supervisor import Group
 from trainwright.controller.runtime.testing.waiting import eventually
 
 

@@ -5,7 +5,8 @@ import msgspec
 
 from tests.integration.runtime.conftest import quiet_manager, running
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Service
-from trainwright.controller.runtime import Action, ClusterConfig, Done, Key, Manager, Result
+from trainwright.controller.runtime import ClusterConfig, Done, Key, Manager, Result
+from trainwright.controller.runtime.apply.applier import Action
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.settle import settle_manager
 from trainwright.controller.runtime.testing.waiting import contains, eventually

@@ -36,10 +36,11 @@ from trainwright.api.kubernetes.admissionregistration.v1 import (
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.api.objects import Document, resource_version_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Client, ClusterConfig, Group, load_config
+from trainwright.controller.runtime import Client, ClusterConfig, load_config
 from trainwright.controller.runtime.certificates.rotation import RotationPolicy
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.errors import BadRequest, Forbidden, NotControlled, NotFound
+from trainwright.controller.runtime.manager.supervisor import Group
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import at_least, eventually

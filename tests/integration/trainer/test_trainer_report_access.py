@@ -22,7 +22,8 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, key_of, uid_of, wire
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.progress import report_audience
-from trainwright.controller.runtime import Cache, Client, ClusterConfig, HTTPTransport, NotFound, load_config
+from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport, NotFound, load_config
+from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy

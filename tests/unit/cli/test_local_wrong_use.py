@@ -12,7 +12,7 @@ from trainwright.controller.cli.local import submission
 from trainwright.controller.cli.main import main
 from trainwright.controller.local.apiserver.store import StateFileError, StateLostError
 from trainwright.controller.runtime.errors import ConfigurationError, ConnectionLost
-from trainwright.plugins.contract import RegistryError
+from trainwright.plugins.contract.errors import RegistryError
 
 JOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1

@@ -6,7 +6,8 @@ from typing import Any
 import yaml
 
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import OFFLINE, ClusterFacts, Verdict
+from trainwright.plugins.contract import OFFLINE, ClusterFacts
+from trainwright.plugins.contract.errors import Verdict
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, built_in
 from trainwright.plugins.testing import Result, runtime, train_job

@@ -21,17 +21,13 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, EnvVar, Secret
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import Trainer, TrainJob
 from trainwright.plugins.contract import (
-    EXTENSION_POINTS,
     OFFLINE,
     ClusterFacts,
     Component,
-    DuplicateObject,
     FactUnavailable,
     Finding,
     Info,
-    InputMutated,
     Plugin,
-    PluginFailure,
     PodRef,
     Reference,
     Refusal,
@@ -40,7 +36,9 @@ from trainwright.plugins.contract import (
     forbidden,
     invalid,
 )
+from trainwright.plugins.contract.errors import DuplicateObject, InputMutated, PluginFailure
 from trainwright.plugins.contract.podset import pod_spec
+from trainwright.plugins.contract.points import EXTENSION_POINTS
 from trainwright.plugins.jobset import JobSetPlugin
 from trainwright.plugins.pipeline import Pipeline, filled_in
 from trainwright.plugins.plainml import PlainMLPlugin

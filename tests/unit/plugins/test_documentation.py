@@ -13,7 +13,8 @@ from tests.repository import ROOT
 from tests.unit.trainer.explain.world import NOW, World, condition
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.controller.trainer.why import GivenObjects, explain
-from trainwright.plugins.contract import EXTENSION_POINTS, Explains, JobState
+from trainwright.plugins.contract import Explains, JobState
+from trainwright.plugins.contract.points import EXTENSION_POINTS
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.testing import run, runtime, train_job, transition
 

@@ -18,7 +18,8 @@ from tests.unit.plugins.blueprints import (
     resources,
     verdict,
 )
-from trainwright.plugins.contract import OFFLINE, PipelineError
+from trainwright.plugins.contract import OFFLINE
+from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.testing import train_job
 
 

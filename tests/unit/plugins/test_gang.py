@@ -10,7 +10,8 @@ from trainwright.api.jobset.v1alpha2 import StartupPolicy
 from trainwright.api.kubernetes.core.v1 import Container, PodSpec, ResourceRequirements
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import ClusterFacts, FactUnavailable, Reference, Unreadable
+from trainwright.plugins.contract import ClusterFacts, FactUnavailable, Reference
+from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.contract.podset import pod_requests
 from trainwright.plugins.testing import train_job
 

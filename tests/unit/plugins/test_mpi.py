@@ -20,12 +20,8 @@ from tests.unit.plugins.blueprints import (
     verdict,
 )
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import (
-    OFFLINE,
-    PLACEHOLDER,
-    PipelineError,
-    Stage,
-)
+from trainwright.plugins.contract import OFFLINE, PLACEHOLDER, Stage
+from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.testing import Result, train_job
 
 BAD_NODES = ("spec.trainer.numNodes", "FieldValueInvalid")

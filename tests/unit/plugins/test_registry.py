@@ -22,11 +22,11 @@ from trainwright.plugins.contract import (
     Info,
     Installation,
     Refusal,
-    RegistryError,
     Rule,
     Warned,
     Watch,
 )
+from trainwright.plugins.contract.errors import RegistryError
 from trainwright.plugins.registry import PluginCandidate, Registry, Selection, built_in
 from trainwright.plugins.registry.calling import called
 from trainwright.plugins.registry.registry import OrderingCycle, ordered

@@ -10,7 +10,8 @@ from tests import builders
 from tests.builders import condition
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.plugins.contract import OFFLINE, ClusterFacts, FactUnavailable, Reference, Unreadable
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, FactUnavailable, Reference
+from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, built_in
 from trainwright.plugins.testing import runtime, train_job

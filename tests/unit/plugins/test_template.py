@@ -8,17 +8,11 @@ import yaml
 
 from trainwright.api.kubernetes.core.v1 import Container, ContainerPort, EnvVar, VolumeMount
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import (
-    OFFLINE,
-    ClusterFacts,
-    ContainerModel,
-    Info,
-    Ledger,
-    PipelineError,
-    Refusal,
-    Unreadable,
-)
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, ContainerModel, Info, Refusal
 from trainwright.plugins.contract.container import upsert_port
+from trainwright.plugins.contract.errors import PipelineError
+from trainwright.plugins.contract.facts import Unreadable
+from trainwright.plugins.contract.provenance import Ledger
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.pipeline.template import in_merge_order
 from trainwright.plugins.registry import Registry, built_in

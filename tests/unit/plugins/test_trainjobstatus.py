@@ -11,16 +11,8 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import (
-    OFFLINE,
-    ClusterFacts,
-    Enqueue,
-    FactUnavailable,
-    Installation,
-    Reference,
-    Unreadable,
-    Watch,
-)
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, Enqueue, FactUnavailable, Installation, Reference, Watch
+from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection, built_in
 from trainwright.plugins.testing import Result, train_job

@@ -10,19 +10,10 @@ from typing import Any
 import pytest
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
-from trainwright.controller.runtime import (
-    Backoff,
-    Builder,
-    Controller,
-    Done,
-    Key,
-    Result,
-    RetryAfter,
-    Terminal,
-    Trigger,
-)
+from trainwright.controller.runtime import Backoff, Done, Key, Result, RetryAfter, Terminal, Trigger
 from trainwright.controller.runtime.context import current_reconcile
-from trainwright.controller.runtime.controller.controller import ReconcileOutcome
+from trainwright.controller.runtime.controller.builder import Builder
+from trainwright.controller.runtime.controller.controller import Controller, ReconcileOutcome
 from trainwright.controller.runtime.controller.sources import (
     all_of,
     any_of,

@@ -13,12 +13,13 @@ import pytest
 import uvloop
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
+from trainwright.controller.runtime import Done, Key, Result, Trigger
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.client.transport import Request, permission
+from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.errors import LeadershipLost, NotLeading, RequestTimeout
 from trainwright.controller.runtime.manager.supervisor import Group, Supervisor
 from trainwright.controller.runtime.testing.clock import jumping, settle

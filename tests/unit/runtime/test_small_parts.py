@@ -21,10 +21,11 @@ from trainwright.api.conditions import find, is_true, remove_condition, set_cond
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Container, Pod
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import controller_of, key_of
-from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
+from trainwright.controller.runtime import Done, Key, Result, Trigger
 from trainwright.controller.runtime.cache.store import at_least, compare
 from trainwright.controller.runtime.collector import freeze_collector
 from trainwright.controller.runtime.context import ContextFilter, Reconcile, current_reconcile
+from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.errors import ConfigurationError, reason_of
 from trainwright.controller.runtime.manager.logs import JSONFormatter, TextFormatter
 from trainwright.controller.runtime.metrics.registry import OVERFLOW, Metrics

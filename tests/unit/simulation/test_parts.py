@@ -10,7 +10,9 @@ import pytest
 
 from trainwright.api.surroundings import Surroundings, entered
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
-from trainwright.controller.runtime import NO_SERVERS, Manager, Request, RequestTimeout, Response
+from trainwright.controller.runtime import NO_SERVERS, Manager
+from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.errors import RequestTimeout
 from trainwright.controller.simulation.determinism import Trace
 from trainwright.controller.simulation.loop import AT_SERVER, DeadlockError, HotLoopError, SimulatedLoop
 from trainwright.controller.simulation.network import FaultProfile, Hooks, Network

@@ -17,12 +17,16 @@ from tests.builders import counts
 from trainwright.api.objects import Key, key_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
-from trainwright.controller.runtime import Builder, Cache, Client, Controller, Event, EventType, Manager, TokenBucket
-from trainwright.controller.runtime.cache.store import Handler
+from trainwright.controller.runtime import Client, Event, Manager
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.cache.store import EventType, Handler
 from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.controller.builder import Builder
+from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import DecodeError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.scripted import listing, status_body
+from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.files import ProgressFiles

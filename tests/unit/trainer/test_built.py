@@ -13,7 +13,8 @@ from trainwright.api.objects import AnyObject
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
 from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.trainer.build.objects import BuildMemory, Built
-from trainwright.plugins.contract import ClusterFacts, Component, Reference, Unreadable
+from trainwright.plugins.contract import ClusterFacts, Component, Reference
+from trainwright.plugins.contract.facts import Unreadable
 
 JOBSET = Reference(JobSet.RESOURCE, "ns", "job")
 SECRET = Reference(Secret.RESOURCE, "ns", "keys")

@@ -16,8 +16,8 @@ from tests.builders import condition, train_job
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.controller.runtime import Event, EventType, NotFound
-from trainwright.controller.runtime.cache.store import InformerStore
+from trainwright.controller.runtime import Event, NotFound
+from trainwright.controller.runtime.cache.store import EventType, InformerStore
 from trainwright.controller.runtime.errors import Conflict, Invalid, KubernetesError, TooManyRequests, Unreachable
 from trainwright.controller.runtime.testing.clock import JumpingLoop, jumping
 from trainwright.controller.trainer.job.records import JobRecords

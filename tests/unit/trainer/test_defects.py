@@ -15,18 +15,16 @@ from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.job.obstacles import Defects, is_defect
 from trainwright.plugins.contract import (
     ClusterFacts,
-    DuplicateObject,
     FactUnavailable,
     Finding,
     Info,
-    InputMutated,
-    PluginFailure,
     Reference,
     Refusal,
     Runtime,
-    Unreadable,
     invalid,
 )
+from trainwright.plugins.contract.errors import DuplicateObject, InputMutated, PluginFailure
+from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.testing import runtime, train_job

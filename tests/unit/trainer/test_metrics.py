@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 from tests import builders
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Event, EventType, Key
+from trainwright.controller.runtime import Event, Key
+from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.trainer.job.metrics import NAMES, JobMetrics
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import JobStates

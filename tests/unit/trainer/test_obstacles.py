@@ -16,7 +16,8 @@ from trainwright.controller.trainer.job.obstacles import (
     Reason,
     obstacle_of,
 )
-from trainwright.plugins.contract import FactUnavailable, PluginFailure, Refusal
+from trainwright.plugins.contract import FactUnavailable, Refusal
+from trainwright.plugins.contract.errors import PluginFailure
 
 
 @pytest.mark.parametrize(

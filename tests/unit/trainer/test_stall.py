@@ -13,7 +13,8 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Key, wire
 from trainwright.api.surroundings import present
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
-from trainwright.controller.runtime import NO_SERVERS, Manager, TokenBucket
+from trainwright.controller.runtime import NO_SERVERS, Manager
+from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.simulation.virtual import VirtualCluster
 from trainwright.controller.simulation.world import CONFIG, PROCESS, Process
 from trainwright.controller.trainer.job.events import JobEvents

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from trainwright.api.objects import Key
-from trainwright.controller.runtime import Event, EventType
-from trainwright.controller.runtime.cache.store import InformerStore
+from trainwright.controller.runtime import Event
+from trainwright.controller.runtime.cache.store import EventType, InformerStore
 from trainwright.controller.trainer.controller import PATIENCE_SECONDS, JobMemory
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 from trainwright.controller.trainer.job.records import JobRecord, JobRecords

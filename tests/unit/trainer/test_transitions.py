@@ -13,12 +13,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Event, EventType, Key
+from trainwright.controller.runtime import Event, Key
+from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 from trainwright.controller.trainer.job.events import HANGING, QUEUE, PluginTransitions
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import JobStates
-from trainwright.plugins.contract import JobState, RegistryError
+from trainwright.plugins.contract import JobState
+from trainwright.plugins.contract.errors import RegistryError
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.testing import in_state, train_job, transition
 

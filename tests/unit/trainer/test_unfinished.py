@@ -11,7 +11,8 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, Client, MetadataOnly
+from trainwright.controller.runtime import Client, MetadataOnly
+from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.store import Event, EventType
 from trainwright.controller.trainer.build.kinds import SPREAD_SECONDS, UnfinishedJobs, WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Runtimes

@@ -10,7 +10,8 @@ from tests import builders
 from tests.builders import condition, counts
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import AnyObject, Document, Key
-from trainwright.controller.runtime import Cache, Client, Event
+from trainwright.controller.runtime import Client, Event
+from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.controller.sources import KindSource
 from trainwright.controller.runtime.testing.clock import jumping

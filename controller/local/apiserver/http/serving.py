@@ -13,7 +13,7 @@ from trainwright.controller.local.apiserver.errors import too_large
 from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.request.bodies import LIMIT
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, Upgrade, User, failure
-from trainwright.controller.runtime import listening
+from trainwright.controller.runtime.servers.http import listening
 
 HOST = "127.0.0.1"
 """The only address that is listened on: whoever reaches the server can start processes."""

@@ -12,7 +12,9 @@ from urllib.parse import unquote
 
 from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.request.info import Query, ServerRequest, ServerResponse, Upgrade
-from trainwright.controller.runtime import OutputTooLarge, Request, RequestTimeout, Response, TaskScope
+from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.errors import OutputTooLarge, RequestTimeout
+from trainwright.controller.runtime.tasks import TaskScope
 
 _MESSAGES = 16
 """Messages that a websocket holds in each direction before its writer waits."""

@@ -21,7 +21,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.request.info import ServerWebSocket, encode
 from trainwright.controller.local.podaccess import ExecRequest, ExecSession, ExecSource, Streams, UnavailableError
-from trainwright.controller.runtime import TaskScope
+from trainwright.controller.runtime.tasks import TaskScope
 
 _V5 = "v5.channel.k8s.io"
 EXEC = (_V5, "v4.channel.k8s.io")

@@ -25,7 +25,7 @@ from trainwright.controller.local.node.files import read_end
 from trainwright.controller.local.node.process import ends, lowlevel
 from trainwright.controller.local.node.process.ends import ExitHandle, ExitOrderTracker, TrackedExit
 from trainwright.controller.local.node.process.spawner import HEADER, NUMBERS
-from trainwright.controller.runtime import finished_in_thread, made_in_thread
+from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread
 
 log = logging.getLogger(__name__)
 

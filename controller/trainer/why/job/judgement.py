@@ -21,7 +21,8 @@ from trainwright.controller.trainer.why.job import (
     starting,
     unattended,
 )
-from trainwright.plugins.contract import Cause, Explains, FactUnavailable, JobState, Picture, PipelineError, Severity
+from trainwright.plugins.contract import Cause, Explains, FactUnavailable, JobState, Picture, Severity
+from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.contract.picture import Query, Verb
 from trainwright.plugins.registry import called
 

@@ -25,8 +25,8 @@ from trainwright.controller.trainer.why.kinds import (
     SERVICE_ACCOUNT,
 )
 from trainwright.controller.trainer.why.words import listed, quoted, replicated_jobs
-from trainwright.plugins.contract import About, Cause, Picture, Severity, condition_of, created_at, holds, since_of
-from trainwright.plugins.contract.picture import JOBSET, event_since
+from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
+from trainwright.plugins.contract.picture import JOBSET, condition_of, created_at, event_since
 
 _LIMIT = 63
 _RANDOM = len("-abcde")

@@ -18,7 +18,7 @@ from trainwright.controller.trainer.why.site.survey import (
     problem,
     warning,
 )
-from trainwright.plugins.contract import condition_of
+from trainwright.plugins.contract.picture import condition_of
 
 _PROSE = frozenset({"description", "example", "externalDocs", "title"})
 OLDEST, NEWEST = (1, 31), (1, 36)

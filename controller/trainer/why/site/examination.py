@@ -13,7 +13,8 @@ from trainwright.api.objects import Document
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.runtime import Client, Forbidden, Request
+from trainwright.controller.runtime import Client, Forbidden
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.trainer.why.kinds import NAMESPACE
 from trainwright.controller.trainer.why.reader import Reader
 from trainwright.controller.trainer.why.site import cluster, manager, runtimes
@@ -26,7 +27,8 @@ from trainwright.controller.trainer.why.site.survey import (
     SiteSurvey,
     TriedRuntime,
 )
-from trainwright.plugins.contract import OFFLINE, FactUnavailable, PipelineError
+from trainwright.plugins.contract import OFFLINE, FactUnavailable
+from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.contract.picture import Source
 from trainwright.plugins.pipeline import Pipeline
 

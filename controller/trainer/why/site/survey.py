@@ -21,7 +21,8 @@ from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import KubernetesError
 from trainwright.controller.trainer.why import kinds
-from trainwright.plugins.contract import Unreadable, Verdict
+from trainwright.plugins.contract.errors import Verdict
+from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.contract.picture import Query, Source, Survey, Verb
 
 TRAINER_GROUP = TrainJob.RESOURCE.group

@@ -16,7 +16,7 @@ from trainwright.api.kubernetes.core.v1 import PersistentVolumeClaim, Pod
 from trainwright.api.objects import Document, deletion_timestamp_of, key_of, labels_of, name_of
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.controllers.objects import JOBSET, NODE
-from trainwright.controller.runtime import Invalid
+from trainwright.controller.runtime.errors import Invalid
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
 from trainwright.plugins.contract import OFFLINE, JobState

@@ -24,13 +24,13 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.controllers import CONTROLLERS
 from trainwright.controller.local.controllers.jobset_webhooks import HANDLERS, configurations
 from trainwright.controller.local.controllers.objects import JOBSET
-from trainwright.controller.runtime import Client, HTTPTransport, Webhooks, load_config
+from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import Invalid
 from trainwright.controller.runtime.metrics.registry import Metrics
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.ports import free_port
-from trainwright.controller.runtime.webhook.webhooks import ByURL
+from trainwright.controller.runtime.webhook.webhooks import ByURL, Webhooks
 
 pytestmark = pytest.mark.parity
 

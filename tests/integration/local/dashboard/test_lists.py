@@ -17,7 +17,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress.command import JobWatch
 from trainwright.controller.dashboard import connection, contract, reader, server
 from trainwright.controller.dashboard.reader import list_events
-from trainwright.controller.runtime import TaskScope
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.views.explanation import ReferenceView
 

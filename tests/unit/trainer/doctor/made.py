@@ -23,7 +23,7 @@ from trainwright.controller.trainer.why.site.survey import (
     SiteSurvey,
     TriedRuntime,
 )
-from trainwright.plugins.contract import Unreadable
+from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.contract.picture import Answer, Query, Verb
 
 
