@@ -358,3 +358,19 @@ async def test_a_namesake_is_another_job() -> None:
         b.show(uid="second")
         await asyncio.sleep(6)
     assert pod.times == [5, 11]
+
+
+@jumping
+async def test_a_job_that_is_deleted_or_says_none_is_not_read_and_one_that_runs_a_byte_too_far() -> None:
+    b = Bench()
+    b.pod("none")
+    b.show("none", marks={P: "none"})
+    b.pod("deleted")
+    b.show("deleted", deleted=True)
+    pod = b.pod()
+    b.show()
+    async with b.running():
+        await asyncio.sleep(6)
+    assert pod.commands == [TAIL]
+    assert not any(one.times for one in b.cluster.pods.values() if one is not pod)
+    assert b.targets_asked == 1
