@@ -84,6 +84,11 @@ class Reports:
     def _show(self, status: dict[str, Any]) -> None:
         self._stored.patch("trainjob", "job", {"status": status}, SPACE, subresource="status")
 
+    def delete(self) -> None:
+        """The job is being deleted, and something keeps it."""
+        self._stored.patch("trainjob", "job", {"metadata": {"finalizers": ["example.com/kept"]}}, SPACE)
+        self._stored.delete("trainjob", "job", SPACE, wait=False)
+
     def stores(self, step: int) -> None:
         """The job shows a report."""
         self._show({"trainerStatus": progress(at=self._cluster.now, metrics={"current_step": str(step)})})
@@ -196,6 +201,13 @@ def test_while_writes_fail_no_job_is_blamed(alone: Reports) -> None:
     assert alone.reason == ""
     alone.advance(15)
     assert alone.reason in {"NoReport", "NoAdvance"}
+
+
+def test_a_job_that_is_being_deleted_does_not_stand_still(alone: Reports) -> None:
+    alone.stores(1)
+    alone.delete()
+    alone.advance(400)
+    assert (alone.reason, alone.notes) == ("", [])
 
 
 def test_a_report_that_is_on_its_way_counts(alone: Reports) -> None:
