@@ -123,14 +123,21 @@ def _codec_of(kind: Any) -> Codec[Any]:
     return Codec(kind, kind)
 
 
-def kind_of(obj: AnyObject, known: dict[tuple[str, str], Kind] | None = None) -> Kind:
-    """The kind of an object: its model, or for a dictionary the known kind with its apiVersion and kind.
+def type_name(obj: AnyObject) -> tuple[str, str] | None:
+    """apiVersion and kind of an object whose class does not say its kind; None for a model."""
+    if isinstance(obj, PartialObject):
+        return obj.api_version or "", obj.kind or ""
+    return (str(obj.get("apiVersion", "")), str(obj.get("kind", ""))) if isinstance(obj, dict) else None
 
-    Raises ConfigurationError for a dictionary of an unknown kind.
+
+def kind_of(obj: AnyObject, known: dict[tuple[str, str], Kind] | None = None) -> Kind:
+    """The kind of an object: its model, or the known kind with its apiVersion and kind.
+
+    Raises ConfigurationError for a dictionary of an unknown kind, and for metadata alone.
     """
-    if not isinstance(obj, dict):
-        return type(obj)
-    name = (str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
+    name = type_name(obj)
+    if name is None:
+        return cast("Kind", type(obj))
     if known and name in known:
         return known[name]
     raise ConfigurationError(

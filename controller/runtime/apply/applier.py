@@ -45,7 +45,7 @@ from trainwright.controller.runtime.errors import (
     NotFound,
     NotSynced,
 )
-from trainwright.controller.runtime.kinds import Kind, MetadataOnly, kind_of, resource_of
+from trainwright.controller.runtime.kinds import Kind, MetadataOnly, kind_of, resource_of, type_name
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +168,8 @@ class Applier:
         Raises ConfigurationError for a document of a kind that neither the cache nor the client knows.
         """
         known = self._cache.known_kinds()
-        if isinstance(obj, dict) and (obj.get("apiVersion"), obj.get("kind")) not in known:
+        name = type_name(obj)
+        if name is not None and name not in known:
             known = self._client.known_kinds()
         kind: Kind = _content_kind(kind_of(obj, known))
         return kind

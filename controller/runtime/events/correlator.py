@@ -19,7 +19,7 @@ from trainwright.api.objects import AnyObject, Document, name_of, namespace_of, 
 from trainwright.api.surroundings import new_uid, stamp
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.kinds import resource_of
+from trainwright.controller.runtime.kinds import resource_of, type_name
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 
 NormalOrWarning: TypeAlias = Literal["Normal", "Warning"]
@@ -58,14 +58,14 @@ class EventKind(NamedTuple):
 
 
 def event_object(obj: AnyObject) -> EventObject:
-    """The reference to an object. Raises ConfigurationError for a dictionary without apiVersion and kind."""
-    if isinstance(obj, dict):
-        api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
-        if not api_version or not kind:
-            raise ConfigurationError("the object of an event needs apiVersion and kind")
-    else:
+    """The reference to an object. Raises ConfigurationError where neither it nor its class says apiVersion and kind."""
+    named = type_name(obj)
+    if named is None:
         resource = resource_of(type(obj))
-        api_version, kind = resource.api_version, resource.kind
+        named = resource.api_version, resource.kind
+    api_version, kind = named
+    if not api_version or not kind:
+        raise ConfigurationError("the object of an event needs apiVersion and kind")
     return EventObject(api_version, kind, namespace_of(obj), name_of(obj), uid_of(obj))
 
 
