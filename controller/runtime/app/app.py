@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
 
 from trainwright.api.base import Object
+from trainwright.api.names import dns_label_1035, qualified
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, labels_of
 from trainwright.api.rights import Rule, merged
 from trainwright.controller.runtime.app.context import Context
@@ -31,13 +32,15 @@ from trainwright.controller.runtime.app.declarations import (
     Handler,
     Operator,
     Reconciled,
+    check_handler,
+    check_kinds,
     rules_of,
 )
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.controller.controller import Reconciler, Result
 from trainwright.controller.runtime.controller.finalizer import finalizer
-from trainwright.controller.runtime.controller.sources import Mapper, Predicate, all_of, labels_match
+from trainwright.controller.runtime.controller.sources import Mapper, Predicate, all_of, any_of, labels_match
 from trainwright.controller.runtime.errors import ConfigurationError, ErrorCause
 from trainwright.controller.runtime.kinds import Described, Kind, resource_of
 from trainwright.controller.runtime.manager.manager import Elector, Manager, ProcessSettings, ServerSettings
@@ -68,7 +71,11 @@ class App:
         """`name`: of the operator, its field manager, its Lease and its objects in a cluster: lower case and dashes.
 
         `crds`: folder of the CustomResourceDefinitions of its own kinds, such as `trainwright generate` writes it.
+
+        Raises ConfigurationError for a name that its Service could not have.
         """
+        if problems := dns_label_1035(name):
+            raise ConfigurationError(f"App({name!r}): the name of an operator is that of its Service: {problems[0]}")
         self.name = name
         self.crds = crds
         self._reconciled: dict[str, Reconciled] = {}
@@ -107,7 +114,8 @@ class App:
         Args:
             kind: a model, a `Resource`, or `MetadataOnly`.
             name: of the controller, in logs and metrics; by default the name of the function.
-            labels: a label selector. Other objects are not even cached.
+            labels: a label selector. Other objects are not even cached, unless another declaration needs them, or the
+                kind has a finalizer, which goes from an object that is deleted whatever its labels are by then.
             owns: kinds of its children: applied with the object as their controller, watched, and deleted with it.
             watches: other kinds whose changes concern objects of `kind`: the function returns their keys.
             reads: kinds that are read from the cache alone.
@@ -121,11 +129,20 @@ class App:
             timeout: seconds that one call may take; None: no limit.
 
         Raises:
-            ConfigurationError: another controller of this app has the name.
+            ConfigurationError: another controller of this app has the name; the function is no coroutine function; what
+                is passed is no kind, no selector, or no list.
         """
+        resource_of(kind)
+        if not isinstance(labels, str):
+            raise ConfigurationError(f"labels={labels!r} is no label selector: write a text such as app=web,tier!=test")
+        parse_label_selector(labels)
+        if not isinstance(watches or {}, Mapping):
+            raise ConfigurationError(f"watches={watches!r} says no keys to reconcile: write watches={{Kind: function}}")
+        check_kinds("watches", tuple(watches or ()))
 
         def declare(function: Reconciles[O]) -> Reconciles[O]:
-            called = name or function.__name__.replace("_", "-")
+            check_handler(function, "reconciles")
+            called = name or getattr(function, "__name__", type(function).__name__).replace("_", "-")
             if called in self._reconciled:
                 raise ConfigurationError(f"app {self.name}: two controllers are named {called}: pass another name")
             self._reconciled[called] = Reconciled(
@@ -133,11 +150,11 @@ class App:
                 name=called,
                 reconcile=function,
                 labels=labels,
-                owns=tuple(owns),
+                owns=check_kinds("owns", owns),
                 watches=dict(watches or {}),
-                reads=tuple(reads),
-                writes=tuple(writes),
-                deletes=tuple(deletes),
+                reads=check_kinds("reads", reads),
+                writes=check_kinds("writes", writes),
+                deletes=check_kinds("deletes", deletes),
                 status=status,
                 events=events,
                 when=tuple(when),
@@ -155,8 +172,12 @@ class App:
         The finalizer, such as `example.com/bucket`, is on the object before its first reconcile, so nothing that the
         reconciler makes is left behind. The function must be idempotent.
         """
+        if "/" not in finalizer or qualified(finalizer):
+            raise ConfigurationError(f"finalizer {finalizer!r}: write a domain and a name, such as example.com/bucket")
+        resource_of(kind)
 
         def declare(function: Reconciles[O]) -> Reconciles[O]:
+            check_handler(function, "finalizes")
             finalized = cast("Kind", kind)
             if finalized in self._finalizers:
                 raise ConfigurationError(f"app {self.name}: {resource_of(kind).kind} has a finalizer already")
@@ -232,13 +253,18 @@ class App:
     # ------------------------------------------------------------------ what follows
 
     def controllers(self) -> list[Reconciled]:
-        """The declared controllers. Raises ConfigurationError for a finalizer without one."""
+        """The declared controllers. Raises ConfigurationError for a finalizer without one, or with two."""
         for kind, finalization in self._finalizers.items():
             found = [one for one in self._reconciled.values() if one.kind == kind]
             if not found:
                 raise ConfigurationError(
                     f"app {self.name}: {resource_of(kind).kind} has the finalizer {finalization.finalizer} and no"
                     " reconciler, which would set it: add a function with reconciles"
+                )
+            if len(found) > 1:
+                raise ConfigurationError(
+                    f"app {self.name}: {resource_of(kind).kind} has the finalizer {finalization.finalizer} and the"
+                    f" reconcilers {', '.join(one.name for one in found)}, which would clean up at once: make it one"
                 )
             found[0].finalization = finalization
         return list(self._reconciled.values())
@@ -294,8 +320,9 @@ class App:
             transport=transport,
             elector=elector,
         )
-        for declared in self.controllers():
-            _add(made, declared)
+        controllers = self.controllers()
+        for declared in controllers:
+            _add(made, declared, controllers)
         for kind, name, function in self._indexes:
             made.cache.add_index(kind, name, function)
         if webhooks is not None and self.operator().serves:
@@ -333,7 +360,7 @@ class App:
 async def _default(function: Callable[..., Any], request: AdmissionRequest[Any]) -> Iterable[str] | None:
     found = function(request.new, request)
     warnings: Iterable[str] | None = await found if inspect.isawaitable(found) else found
-    return warnings
+    return [warnings] if isinstance(warnings, str) else warnings
 
 
 async def _validate(function: Callable[..., Any], request: AdmissionRequest[Any]) -> AdmissionResponse:
@@ -343,18 +370,23 @@ async def _validate(function: Callable[..., Any], request: AdmissionRequest[Any]
     problems: Problems = await found if inspect.isawaitable(found) else found
     if isinstance(problems, AdmissionResponse):
         return problems
+    if isinstance(problems, str | ErrorCause):
+        problems = [problems]  # one is as good as a list of it, and a text is not a list of letters
     causes = [one if isinstance(one, ErrorCause) else ErrorCause("Invalid", "", one) for one in problems or ()]
     return AdmissionResponse(errors=tuple(causes))
 
 
-def _add(manager: Manager, declared: Reconciled) -> None:
+def _add(manager: Manager, declared: Reconciled, controllers: Sequence[Reconciled]) -> None:
     builder = manager.controller(declared.name)
-    others = [kind for kind in (*declared.owns, *declared.watches, *declared.reads) if kind == declared.kind]
-    if others and declared.labels:
-        # The kind has one cache, so it holds all of them, and the reconciled ones are chosen.
-        builder.for_(declared.kind, predicates=[labels_match(declared.labels)])
+    kind = declared.kind
+    others = any(kind in (*one.owns, *one.watches, *one.reads) for one in controllers)
+    differ = any(one.kind == kind and one.labels != declared.labels for one in controllers)
+    if declared.labels and (others or differ or declared.finalization is not None):
+        # The kind has one cache, so it holds all of them, and those that concern this controller are chosen.
+        selected = labels_match(declared.labels)
+        builder.for_(kind, predicates=[any_of(selected, declared.holds_back)])
     else:
-        builder.for_(declared.kind, label_selector=declared.labels)
+        builder.for_(kind, label_selector=declared.labels)
     for kind in declared.owns:
         builder.owns(kind)
     for kind, mapper in declared.watches.items():
@@ -386,9 +418,12 @@ def _reconciler(manager: Manager, declared: Reconciled) -> Reconciler:
 
     async def reconcile(key: Key) -> Result:
         obj = manager.cache.get(kind, key)
-        if obj is None or (selector is not None and not selector.matches(labels_of(obj))):
+        if obj is None:
             return None  # its children have an owner reference and are deleted with it
         finalization = declared.finalization
+        leaves = finalization is not None and deletion_timestamp_of(obj) is not None
+        if selector is not None and not leaves and not selector.matches(labels_of(obj)):
+            return None
         if finalization is None:
             # Children of an object that is being deleted go one after the other, and must not come back meanwhile.
             return await call(declared.reconcile, obj) if deletion_timestamp_of(obj) is None else None

@@ -209,7 +209,7 @@ class Context:
         self.manager.recorder.event(self.object, type, reason, note, related=related)
 
     def requeue_after(self, seconds: float) -> None:
-        """Reconcile again after so many seconds, or earlier if something changes. Of several calls the first counts."""
+        """Reconcile again after so many seconds, or earlier if something changes. Of several the shortest counts."""
         self._after = seconds if self._after is None else min(self._after, seconds)
 
     def settle(self, result: Result) -> Result:

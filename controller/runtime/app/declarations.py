@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator says of itself: what it reconciles, owns, watches, reads and writes. Its rights follow from that."""
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from trainwright.api.base import Object, Resource
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, deletion_timestamp_of, finalizers_of
 from trainwright.api.rights import APPLY, WATCH, Rule, merged
+from trainwright.controller.runtime.cache.store import Event
 from trainwright.controller.runtime.controller.controller import Result
 from trainwright.controller.runtime.controller.sources import Mapper, Predicate
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.events.recorder import EventRecorder
-from trainwright.controller.runtime.kinds import Kind, resource_of
+from trainwright.controller.runtime.kinds import Kind, MetadataOnly, resource_of
 from trainwright.controller.runtime.leaderelection.candidate import LeaseLock
 from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
 from trainwright.controller.runtime.webhook.conversion import CONVERT_PATH
@@ -21,6 +23,24 @@ from trainwright.controller.runtime.workqueue.limiters import Limiter
 
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Result]]
 """A reconciler or a clean-up: takes the object, as the cache has it, and the `Context` of the call."""
+
+
+def check_handler(function: Handler, decorator: str) -> None:
+    """Raises ConfigurationError for a plain function, whose result could not be awaited."""
+    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - bound
+    if not (inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(called)):
+        name = getattr(function, "__name__", repr(function))
+        raise ConfigurationError(f"{decorator} needs a coroutine function: write async def {name}(…)")
+
+
+def check_kinds(argument: str, kinds: Iterable[Kind]) -> tuple[Kind, ...]:
+    """The kinds. Raises ConfigurationError for one that is not in a list, and for what is no kind."""
+    if isinstance(kinds, type | Resource | MetadataOnly | str):
+        raise ConfigurationError(f"{argument}={kinds!r} is not a list: write {argument}=[…]")
+    found = tuple(kinds)
+    for kind in found:
+        resource_of(kind)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +170,12 @@ class Reconciled:
     limiter: Limiter | None = None
     timeout: float | None = None
     finalization: Finalization | None = None
+
+    def holds_back(self, event: Event[Any]) -> bool:
+        """Whether the object of an event is being deleted, and waits for the clean-up, whatever its labels are."""
+        obj = event.obj
+        waits_for = self.finalization.finalizer if self.finalization is not None else None
+        return deletion_timestamp_of(obj) is not None and waits_for in finalizers_of(obj)
 
     def rules(self) -> Iterable[Rule]:
         """The rights that follow, each needed by something that the declaration allows."""

@@ -70,8 +70,10 @@ def definitions(operator: Operator) -> list[Document]:
         for path in sorted(Path(operator.crds).iterdir()):
             if path.suffix in {".yaml", ".yml", ".json"}:
                 loaded = yaml.safe_load_all(path.read_text())
-                found += [one for one in loaded if one and one.get("kind") == "CustomResourceDefinition"]
-    except (OSError, yaml.YAMLError) as error:
+                found += [
+                    one for one in loaded if isinstance(one, dict) and one.get("kind") == "CustomResourceDefinition"
+                ]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{operator.name}: {error}") from error
     return found
 

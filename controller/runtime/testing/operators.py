@@ -12,7 +12,7 @@ import secrets
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,8 +30,9 @@ from trainwright.controller.runtime.manager.manager import NO_SERVERS, Manager, 
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.stored import StoredObjects
 from trainwright.controller.runtime.testing.tools import ControlPlaneError
-from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually
 
+READY_SECONDS = 30.0
 _FORBIDDEN = 403
 _REVIEW = Resource(
     group="authorization.k8s.io",
@@ -72,6 +73,7 @@ def running(app: App, cluster: Cluster, *, rights: Sequence[Rule] | None = None)
 
     Raises:
         ForbiddenRequests: at the end of the block, with every request that was refused.
+        GaveUp: its caches were not filled, with the reasons: a definition that is not installed, or a missing right.
         ControlPlaneError: the cluster allows everything to everybody.
         Exception: what ended the operator early.
     """
@@ -84,12 +86,18 @@ def running(app: App, cluster: Cluster, *, rights: Sequence[Rule] | None = None)
         process.start()
         stack.callback(process.stop)
         process.started.wait()
-        yield
+        if process.error is not None:
+            raise process.error
+        try:
+            yield
+        except BaseException as error:
+            if listed := process.forbidden():
+                error.add_note(listed)
+            raise
     if process.error is not None:
         raise process.error
-    if process.refused:
-        listed = "\n".join(f"  {one}" for one in dict.fromkeys(process.refused))
-        raise ForbiddenRequests(f"app {app.name}: these requests need rights that are not declared:\n{listed}")
+    if listed := process.forbidden():
+        raise ForbiddenRequests(listed)
 
 
 class _Process(threading.Thread):
@@ -115,6 +123,13 @@ class _Process(threading.Thread):
         finally:
             self._end = lambda: None
             self.started.set()
+
+    def forbidden(self) -> str:
+        """The requests that were refused; empty if none was."""
+        if not self.refused:
+            return ""
+        listed = "\n".join(f"  {one}" for one in dict.fromkeys(self.refused))
+        return f"app {self.name}: these requests need rights that are not declared:\n{listed}"
 
     def stop(self) -> None:
         """Stop it, and wait until it has ended."""
@@ -143,9 +158,16 @@ class _Process(threading.Thread):
         started.cancel()
         manager.stop()
         await running
+        with suppress(asyncio.CancelledError):
+            await started
 
     async def _wait_started(self, manager: Manager, stopping: asyncio.Event) -> None:
-        await manager.wait_ready()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(manager.wait_ready(), READY_SECONDS)
+        empty = [one for one in manager.cache.statistics() if not one.synced]
+        if empty:
+            reasons = "; ".join(f"{one.kind}: {one.last_error or 'no answer yet'}" for one in empty)
+            raise GaveUp(f"app {self.name}: caches were not filled in {READY_SECONDS} s: {reasons}", empty)
         if address := self._hooks.get("webhook_address"):
             await eventually(lambda: _listens(address), what="the webhook server listens")
         self.started.set()
