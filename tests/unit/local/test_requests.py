@@ -109,6 +109,15 @@ async def test_other_bytes_of_writes(ask: Asker, path: str, headers: dict[str, b
 
 
 @pytest.mark.parametrize(
+    ("method", "media"), [("PUT", "json"), ("PATCH", "merge-patch+json"), ("PATCH", "apply-patch+yaml")]
+)
+async def test_an_answer_that_is_not_offered_comes_before_wrong_options(ask: Asker, method: str, media: str) -> None:
+    types = {"Content_Type": f"application/{media}".encode(), "Accept": b"application/json;as=Table;g=meta.k8s.io;v=v2"}
+    status, document = await sent(ask, method, f"{MAPS}/a?dryRun=x&fieldManager=m", b"{}", **types)
+    assert (status, document["reason"]) == (406, "NotAcceptable")
+
+
+@pytest.mark.parametrize(
     ("path", "code"),
     [
         ("/%ff", 404),

@@ -36,6 +36,7 @@ from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, sh
 from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, manager_of, shown_at_endpoint
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, Transform, track
+from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.types.errors import invalid_unshown
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.types.model import builtin
@@ -104,9 +105,10 @@ class Endpoints:
         return shown(call, await self._writes.create(call, document, options), wanted, 201)
 
     async def _replace(self, call: RequestInfo) -> ServerResponse:
+        wanted = negotiate(call)
         options = write_options(call.request, "UpdateOptions")
         create = call.resource.strategy.create_on_update and not call.subresource
-        return await self._update(call, lambda: _replacement(call, options), options, create=create)
+        return await self._update(call, lambda: _replacement(call, options), options, wanted, create=create)
 
     async def _patch(self, call: RequestInfo) -> ServerResponse:
         media = bodies.content_type(call.request.headers.get("content-type", ""))
@@ -114,15 +116,21 @@ class Endpoints:
         types = (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
         if media not in types:
             raise errors.unsupported_media_type(types) if call.resource.custom else errors.no_such_patch()
+        wanted = negotiate(call)
         apply = media == APPLY_PATCH
         options = write_options(call.request, "PatchOptions", apply=apply)
         made = _application(call, options) if apply else _patching(call, media, options)
-        return await self._update(call, lambda: made, options, create=apply and not call.subresource)
+        return await self._update(call, lambda: made, options, wanted, create=apply and not call.subresource)
 
     async def _update(
-        self, call: RequestInfo, transform: Callable[[], Transform], options: WriteQuery, *, create: bool
+        self,
+        call: RequestInfo,
+        transform: Callable[[], Transform],
+        options: WriteQuery,
+        wanted: MediaTypeOptions,
+        *,
+        create: bool,
     ) -> ServerResponse:
-        wanted = negotiate(call)
         made, created = await self._writes.update(call, transform(), options, create=create)
         return shown(call, shown_at_endpoint(call, made), wanted, 201 if created else 200)
 
