@@ -13,7 +13,7 @@ from trainwright.controller.local.apiserver.kinds.built_in_strategy import Built
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.kinds.podspecs import amount_errors
-from trainwright.controller.local.apiserver.kinds.rules import check, register
+from trainwright.controller.local.apiserver.kinds.rules import check, check_change, register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
 from trainwright.controller.local.types.errors import invalid, required, too_long
@@ -217,8 +217,10 @@ class EventStrategy(BuiltInStrategy):
     error_group = ""
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> Errors:
-        # Old Events, without a time, say no more when they are written through the new group.
-        return check("Object", new) if not old.get("eventTime") else super().validate_update(new, old, subresource)
+        if old.get("eventTime") or self.rules == "v1 Event":
+            return super().validate_update(new, old, subresource)
+        # Old Events, without a time, need not say more when they are written through the new group.
+        return check("Object", new) + _event_errors(new, "", {}) + check_change(self.rules, new, old)
 
 
 @register("namespace of an event")
