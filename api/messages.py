@@ -22,7 +22,11 @@ def shortened(text: str, limit: int = CONDITION_LIMIT) -> str:
     for clause in re.finditer("; ", text):
         advice = text[clause.start() :]
         if len(advice) <= limit - max(limit // 4, 3):
-            return shortened(text[: clause.start()], limit - len(advice)) + advice
+            return _without_middle(text[: clause.start()], limit - len(advice)) + advice
+    return _without_middle(text, limit)
+
+
+def _without_middle(text: str, limit: int) -> str:
     end = limit // 2
     return f"{text[: limit - end - 1]}…{text[-end:]}"
 

@@ -33,7 +33,7 @@ from trainwright.controller.trainer.why.job.judgement import why_unread
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.controller.views.comparison import finite
 from trainwright.controller.views.explanation import ReferenceView, shown_explanation
-from trainwright.controller.views.job import History, JobView, view_of
+from trainwright.controller.views.job import History, JobView, metrics_of, view_of
 from trainwright.plugins.contract import Explains, Picture
 from trainwright.plugins.contract.picture import (
     BATCH_JOB,
@@ -143,8 +143,7 @@ def _gone(logs: Path, picture: Picture) -> list[Document]:
 
 def last_metrics(job: TrainJob) -> list[contract.MetricView]:
     return [
-        contract.MetricView(name=one.name, value=one.value, number=finite(one.value))
-        for one in job.status_or_empty.trainer_status_or_empty.metrics or ()
+        contract.MetricView(name=name, value=value, number=finite(value)) for name, value in metrics_of(job).items()
     ]
 
 

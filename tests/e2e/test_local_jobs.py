@@ -116,6 +116,8 @@ def test_a_job_is_looked_at_stopped_resumed_and_deleted(shell: Shell) -> None:
     assert shell.local("resume", "train").stdout == "TrainJob train: resumed\n"
     assert shell.local("wait", "train", "--for=running", "--timeout=60s").returncode == 0
     assert shell.local("resume", "train").stdout == "TrainJob train: is not stopped\n"
+    # The pods of before are gone and their lines are kept: a rank is named once all the same.
+    assert shell.local("logs", "train", "--rank=5").stderr == wrong.stderr
 
     deleted = shell.local("delete", "train", "other", seconds=END_SECONDS + 60)
     assert deleted.stdout == "TrainJob train: deleted\n"

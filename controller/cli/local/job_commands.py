@@ -266,7 +266,7 @@ async def show_lines(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextI
             print(*lines, sep="\n", end="\n" if lines else "", file=there)
         return 0
     if pods and attempt == present:
-        known = ", ".join(rank_of(pod) for pod in pods)
+        known = ", ".join(dict.fromkeys(rank_of(pod) for pod in pods if attempt_of(pod) + 1 == attempt))
         raise RefusedError(f"TrainJob {name} has no rank {', '.join(sorted(wanted.ranks))}: it has {known}")
     record = await if_there(jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)) or {}
     entries = {number + 1: entry for number, entry in entries_of(record.get("data")).items()}

@@ -33,6 +33,14 @@ def test_of_several_clauses_the_last_ones_stay_whole() -> None:
     assert (len(message), message.endswith(f"y; its log ends with: {'z' * 190}")) == (CONDITION_LIMIT, True)
 
 
+def test_the_beginning_is_not_cut_for_several_clauses() -> None:
+    begins = "the job failed after 2 attempts without progress"
+    advice = f"; the others waited at {'y' * 40}; its only retry is used up: {'z' * 70}"
+    message = shortened(f"{begins}; the last: rank 1 was elsewhere: {'x' * 70}{advice}")
+    assert (len(message), message.endswith(f"x{advice}")) == (CONDITION_LIMIT, True)
+    assert message.startswith(begins)
+
+
 def test_advice_that_leaves_no_room_for_the_object_is_cut() -> None:
     message = shortened(f"job a is wrong; {'x' * 400}")
     assert (len(message), message.startswith("job a is wrong; ")) == (CONDITION_LIMIT, True)

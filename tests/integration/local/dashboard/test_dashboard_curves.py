@@ -13,7 +13,7 @@ from tests.integration.local.dashboard.world import World
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.dashboard import curves
+from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.runtime.client.transport import Request, Stream
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress.curve import Ring, Sample, document_of
@@ -55,6 +55,9 @@ async def test_a_point_has_the_extremes_that_were_passed_since_the_one_before(wo
         (loss,) = found.points.curves
         assert (loss.name, loss.values) == ("loss", [2.0, 1.0, 1.0])
         assert (loss.lows, loss.highs) == ([2.0, 0.5, 1.0], [9.0, 1.0, 1.0])
+        # They are no metrics of their own: the last values are without them.
+        job = (await browser.get(world.path("bert"))).as_(contract.Job)
+        assert [(one.name, one.number) for one in job.metrics] == [("loss", 1.0), ("current_step", 15.0)]
 
 
 async def test_reports_are_told_apart_by_their_numbers(world: World) -> None:
