@@ -26,6 +26,7 @@ import msgspec
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime.tasks import finished_in_thread
 from trainwright.controller.trainer.progress.curve import (
     Damaged,
     Ring,
@@ -117,7 +118,6 @@ class KeptReports:
         """None: the run is to be forgotten."""
         self._tails: dict[str, _Tail] = {}
         self._lock = asyncio.Lock()
-        # A thread goes on when the task that waits for it is cancelled, and sqlite3 crashes if the file is closed then.
         self._using = threading.Lock()
         self._wake = asyncio.Event()
         self._connection, self._unopened = _opened(path)
@@ -186,7 +186,7 @@ class KeptReports:
                 return work()
 
         async with self._lock:
-            return await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(flushed)))
+            return await finished_in_thread(flushed)
 
     def _flush(self) -> None:
         """Write what is pending, in one transaction. What cannot be written waits for the next time."""

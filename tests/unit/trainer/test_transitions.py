@@ -205,8 +205,8 @@ def test_the_kit_tells_a_plugin_and_checks_the_contract() -> None:
     class Wrong:
         name = "Wrong"
 
-        def on_transition(self, job: TrainJob, new: JobState) -> None:
+        def on_transition(self, job: TrainJob, state: JobState) -> None:
             raise AssertionError
 
-    with pytest.raises(RegistryError, match=r"hook on_transition: expected \(job, old, new\), found \(job, new\)"):
+    with pytest.raises(RegistryError, match=r"expected some of \(job, old, new\), found \(job, state\)"):
         transition(Wrong(), PENDING, RUNNING)
