@@ -58,7 +58,7 @@ A = TypeVar("A", bound=Object)
 B = TypeVar("B", bound=Object)
 Reconciles = Callable[[O, Context], Awaitable[Result]]
 Warnings: TypeAlias = Iterable[str] | None
-Problems: TypeAlias = AdmissionResponse | Iterable[ErrorCause | str] | None
+Problems: TypeAlias = AdmissionResponse | ErrorCause | Iterable[ErrorCause | str] | None
 Defaults = Callable[[M, AdmissionRequest[M]], Warnings | Awaitable[Warnings]]
 Validates = Callable[[M, AdmissionRequest[M]], Problems | Awaitable[Problems]]
 _Extension = Callable[[Manager], None]
@@ -139,6 +139,9 @@ class App:
         if not isinstance(watches or {}, Mapping):
             raise ConfigurationError(f"watches={watches!r} says no keys to reconcile: write watches={{Kind: function}}")
         check_kinds("watches", tuple(watches or ()))
+        for watched, mapper in (watches or {}).items():
+            if inspect.iscoroutinefunction(mapper):
+                raise ConfigurationError(f"watches: the function of {resource_of(watched).kind} cannot be a coroutine")
 
         def declare(function: Reconciles[O]) -> Reconciles[O]:
             check_handler(function, "reconciles")
@@ -192,7 +195,7 @@ class App:
         """Index the objects of a declared kind by the values that the function returns; `ctx.list` finds them."""
 
         def declare(function: Callable[[O], Iterable[str]]) -> Callable[[O], Iterable[str]]:
-            self._indexes.append((cast("Kind", kind), name, function))
+            self._indexes.append((cast("Kind", kind), name, lambda obj: _one_or_many(function(obj))))
             return function
 
         return declare
@@ -217,8 +220,8 @@ class App:
     ) -> Callable[[Validates[M]], Validates[M]]:
         """Call the function with each new or changed object and its request, of which `old` is what is stored.
 
-        It returns all that is wrong: sentences, or `ErrorCause` where a field is to blame; nothing: the object is
-        stored. An `AdmissionResponse` says more, such as warnings. It may be a coroutine.
+        It returns what is wrong, one or a list: sentences, or `ErrorCause` where a field is to blame; nothing, or an
+        empty text: the object is stored. An `AdmissionResponse` says more, such as warnings. It may be a coroutine.
         """
 
         def declare(function: Validates[M]) -> Validates[M]:
@@ -360,7 +363,7 @@ class App:
 async def _default(function: Callable[..., Any], request: AdmissionRequest[Any]) -> Iterable[str] | None:
     found = function(request.new, request)
     warnings: Iterable[str] | None = await found if inspect.isawaitable(found) else found
-    return [warnings] if isinstance(warnings, str) else warnings
+    return _one_or_many(warnings)
 
 
 async def _validate(function: Callable[..., Any], request: AdmissionRequest[Any]) -> AdmissionResponse:
@@ -370,10 +373,14 @@ async def _validate(function: Callable[..., Any], request: AdmissionRequest[Any]
     problems: Problems = await found if inspect.isawaitable(found) else found
     if isinstance(problems, AdmissionResponse):
         return problems
-    if isinstance(problems, str | ErrorCause):
-        problems = [problems]  # one is as good as a list of it, and a text is not a list of letters
-    causes = [one if isinstance(one, ErrorCause) else ErrorCause("Invalid", "", one) for one in problems or ()]
+    listed = [problems] if isinstance(problems, ErrorCause) else _one_or_many(problems)
+    causes = [one if isinstance(one, ErrorCause) else ErrorCause("Invalid", "", one) for one in listed]
     return AdmissionResponse(errors=tuple(causes))
+
+
+def _one_or_many(found: Iterable[Any] | None) -> Iterable[Any]:
+    """A text is one value and none if it is empty; type checkers take it for an iterable, which are its letters."""
+    return [found] * bool(found) if isinstance(found, str) else found or ()
 
 
 def _add(manager: Manager, declared: Reconciled, controllers: Sequence[Reconciled]) -> None:

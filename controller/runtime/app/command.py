@@ -99,7 +99,8 @@ class _Options(argparse.ArgumentParser):
         add(
             "--webhook-url",
             "",
-            "outside of a cluster: where the API server reaches them; registers defaulting and validation",
+            "outside of a cluster: where the API server reaches them; registers defaulting and validation, for which"
+            " the user of the kubeconfig may need more rights than those of rbac",
         )
         add("--leader-election", "auto", "one replica works at a time; auto: in a cluster", _CHOICES["leader_election"])
         add("--log-level", "info", "what is logged", _CHOICES["log_level"])

@@ -298,8 +298,8 @@ class Cache:
                 f"{resource.plural} are cached for {held}; declare {namespace or 'all namespaces'} to read that too"
             )
         raise NotCached(
-            f"{resource.plural} are not cached: declare them with for_, owns or watches of a controller, or with"
-            f" cache.informer({resource.kind})"
+            f"{resource.plural} are not cached: declare them with reads=[{resource.kind}] of reconciles, with for_,"
+            f" owns or watches of a controller, or with cache.informer({resource.kind})"
         )
 
     def _place(self, informer: Informer, name: str, namespace: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret, Service
-from trainwright.api.objects import name_of
+from trainwright.api.objects import Key, name_of
 from trainwright.controller.local.testing.cluster import LocalCluster
 from trainwright.controller.runtime import App, ConfigurationError, Context, MetadataOnly
 from trainwright.controller.runtime.testing.operators import running
@@ -24,6 +24,10 @@ def config_map(name: str, **metadata: Any) -> dict[str, Any]:
         "kind": "ConfigMap",
         "metadata": {"name": name, "namespace": "default", "labels": SELECTED, **metadata},
     }
+
+
+async def owners(obj: Any) -> list[Key]:
+    return []
 
 
 async def works(obj: Any, ctx: Context) -> None: ...
@@ -49,6 +53,10 @@ WRONG: dict[str, tuple[Callable[[App], object], str]] = {
     "watches without a function": (
         lambda app: app.reconciles(ConfigMap, watches=[Service])(works),  # type: ignore[arg-type]
         "write watches={Kind: function}",
+    ),
+    "watches with a coroutine": (
+        lambda app: app.reconciles(ConfigMap, watches={Service: owners})(works),  # type: ignore[dict-item]
+        "the function of Service cannot be a coroutine",
     ),
     "labels of kopf": (lambda app: app.reconciles(ConfigMap, labels={"a": "b"})(works), "write a text such as"),  # type: ignore[arg-type]
     "labels that are no selector": (lambda app: app.reconciles(ConfigMap, labels="a b")(works), "is no term"),
@@ -147,12 +155,25 @@ def test_a_kind_that_is_not_installed_ends_the_wait_with_its_name(
 
 @pytest.mark.local_cluster(rbac=True)
 @pytest.mark.parametrize("answer", ["no name", ["no name"]], ids=["a sentence", "a list of it"])
-def test_a_webhook_may_answer_with_one_sentence(local_cluster: LocalCluster, answer: str | list[str]) -> None:
+def test_a_text_is_one_value_and_not_its_letters(local_cluster: LocalCluster, answer: str | list[str]) -> None:
     app = App("strict")
 
     @app.validates(ConfigMap, labels={"watch": "yes"})
     def check(config: ConfigMap, request: Any) -> str | list[str]:
-        return answer if name_of(config) == "bad" else []
+        return answer if name_of(config) == "bad" else ""
 
-    with running(app, local_cluster), pytest.raises(Exception, match=r"denied the request: .*no name"):
-        local_cluster.apply(config_map("bad"))
+    found: list[int] = []
+
+    @app.reconciles(ConfigMap, labels="watch=yes")
+    async def count(config: ConfigMap, ctx: Context) -> None:
+        found.append(len(ctx.list(ConfigMap, index=("name", config.name))))
+
+    @app.index(ConfigMap, "name")
+    def by_name(config: ConfigMap) -> str:
+        return config.name
+
+    with running(app, local_cluster):
+        local_cluster.apply(config_map("good"))
+        with pytest.raises(Exception, match=r"denied the request: .*no name"):
+            local_cluster.apply(config_map("bad"))
+        eventually_sync(lambda: found, equals([1]))
