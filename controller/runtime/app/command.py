@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainwright.controller.runtime.webhook.webhooks import Certificates
 
 EXIT_USAGE = 2
+DRAIN_SECONDS = 5.0
 _CHOICES = {
     "leader_election": ("auto", "on", "off"),
     "log_level": ("debug", "info", "warning", "error"),
@@ -119,12 +120,15 @@ def _run(operator: Operator, make_manager: MakesManager, options: argparse.Names
 
     def make() -> Manager:
         config = load_config(options.kubeconfig, options.context)
-        elects = options.leader_election == "on" or (options.leader_election == "auto" and is_in_cluster(config))
+        in_cluster = is_in_cluster(config)
+        # Nodes go on sending webhooks to a pod for a moment after it was told to stop.
+        drain = DRAIN_SECONDS if in_cluster and operator.serves else 0.0
+        elects = options.leader_election == "on" or (options.leader_election == "auto" and in_cluster)
         return make_manager(
             config,
             namespace=options.only_namespace,
             servers=ServerSettings(metrics=options.metrics_address or None, probes=options.probe_address or None),
-            process=ProcessSettings(tune_collector=True),
+            process=ProcessSettings(tune_collector=True, drain=drain),
             elector=LeaderElector(config, operator.name, user_agent=operator.name) if elects else None,
             webhooks=_certificates(operator, config, options.webhook_url) if operator.serves else None,
             webhook_address=options.webhook_address,

@@ -13,6 +13,8 @@ from trainwright.controller.runtime.errors import ConfigurationError
 METRICS_PORT = 8080
 PROBE_PORT = 8081
 WEBHOOK_PORT = 9443
+STOP_SECONDS = 40
+"""Longer than the grace period of the process, so that it can still give up its lease."""
 _NAME_LABEL = "app.kubernetes.io/name"
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -150,6 +152,7 @@ def _deployment(
     labels = {_NAME_LABEL: operator.name}
     pod = {
         "serviceAccountName": operator.name,
+        "terminationGracePeriodSeconds": STOP_SECONDS,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
     }

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
@@ -33,7 +34,9 @@ def test_the_api_server_takes_all_manifests(control_plane: ControlPlane, namespa
     control_plane.apply(*documents)
     found = control_plane.stored.get("deployment", example, namespace)
     assert found is not None
-    assert found["spec"]["template"]["spec"]["serviceAccountName"] == example
+    pod = found["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == example
+    assert pod["terminationGracePeriodSeconds"] > GRACE_SECONDS
 
 
 def test_an_elected_operator_needs_no_other_rights(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
