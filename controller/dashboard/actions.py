@@ -59,7 +59,7 @@ class Actions:
             said = "is being deleted"
         elif action == "again":
             name = await actions.run_again(self._client, job)
-            said = f"{name} runs the spec of {key.name}"
+            said = f"TrainJob {name} runs the spec of {key.name}"
             return contract.ActionDone(message=said, namespace=key.namespace, name=name)
         else:
             stops = action == "stop"
@@ -70,7 +70,7 @@ class Actions:
                 (False, True): "goes on",
                 (False, False): "is not stopped",
             }[stops, is_new]
-        return contract.ActionDone(message=f"{key.name} {said}", namespace=key.namespace, name="")
+        return contract.ActionDone(message=f"TrainJob {key.name} {said}", namespace=key.namespace, name="")
 
     async def _verbs(self, namespace: str) -> list[str]:
         now = asyncio.get_running_loop().time()

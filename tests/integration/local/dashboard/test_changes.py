@@ -40,13 +40,15 @@ async def test_what_it_does(world: World) -> None:
         got = await browser.get(world.path("bert", "actions"))
         assert got.as_(contract.Actions) == contract.Actions(allowed=["stop", "resume", "delete", "again"], why="")
         done = (await do(browser, world, "stop", made)).as_(contract.ActionDone)
-        assert done.message == "bert is being stopped"
+        assert done.message == "TrainJob bert is being stopped"
         job = await world.client.get(TrainJob.RESOURCE, "bert", world.space)
         assert job["spec"]["suspend"] is True
-        assert (await do(browser, world, "stop", made)).as_(contract.ActionDone).message == "bert is stopped already"
+        done = (await do(browser, world, "stop", made)).as_(contract.ActionDone)
+        assert done.message == "TrainJob bert is stopped already"
 
         done = (await do(browser, world, "again", made)).as_(contract.ActionDone)
         assert done.name.startswith("bert-")
+        assert done.message == f"TrainJob {done.name} runs the spec of bert"
         copy = await world.client.get(TrainJob.RESOURCE, done.name, world.space)
         assert not copy["spec"].get("suspend")
         assert copy["spec"]["trainer"] == job["spec"]["trainer"]
