@@ -23,7 +23,6 @@ from trainwright.controller.local.controllers.jobset_objects import (
     JOBSET_NAME,
     PRIORITY,
     claim_name,
-    claim_templates_of,
     coordinator_endpoint,
     is_suspended,
     job_name,
@@ -44,12 +43,16 @@ _JOB_TEMPLATE, _CLAIM = "io.k8s.api.batch.v1.JobTemplateSpec", "io.k8s.api.core.
 # ---------------------------------------------------------------------- defaults
 
 
+class MisshapenError(Exception):
+    """A part of a JobSet is not of the JSON type that JobSet reads; says which part."""
+
+
 def default(jobset: Document) -> None:
-    """Set the defaults of a new JobSet."""
+    """Set the defaults of a new JobSet. Raises MisshapenError: its schema was not checked before."""
     spec = _part(jobset, "spec")
     _fill(spec, "successPolicy", {"operator": "All"})
     _fill(spec, "startupPolicy", {"startupPolicyOrder": "AnyOrder"})
-    for replicated in spec.get("replicatedJobs") or ():
+    for replicated in _parts(spec, "replicatedJobs"):
         job = _part(_part(replicated, "template"), "spec")
         _fill(job, "completionMode", "Indexed")
         pod = _part(_part(job, "template"), "spec")
@@ -59,13 +62,14 @@ def default(jobset: Document) -> None:
     network = _part(spec, "network")
     _fill(network, "enableDNSHostnames", True)
     _fill(network, "publishNotReadyAddresses", True)
-    for index, rule in enumerate((spec.get("failurePolicy") or {}).get("rules") or ()):
+    rules = _parts(_part(spec, "failurePolicy"), "rules") if spec.get("failurePolicy") is not None else ()
+    for index, rule in enumerate(rules):
         if not rule.get("name"):
             rule["name"] = f"failurePolicyRule{index}"
-    for policy in spec.get("volumeClaimPolicies") or ():
+    for policy in _parts(spec, "volumeClaimPolicies"):
         _fill(policy, "retentionPolicy", {"whenDeleted": "Delete"})
-    for template in claim_templates_of(jobset):
-        _write(template, _CLAIM)
+        for template in _parts(policy, "templates"):
+            _write(template, _CLAIM)
 
 
 def default_pod(pod: Document) -> None:
@@ -105,7 +109,20 @@ def _fill(document: Document, name: str, value: object) -> None:
 def _part(document: Document, name: str) -> Document:
     """An object inside a document, made if it is absent or null."""
     _fill(document, name, {})
-    part: Document = document[name]
+    return _object(document[name], name)
+
+
+def _parts(document: Document, name: str) -> list[Document]:
+    """The objects of a list inside a document: none if it is absent or null."""
+    listed = document.get(name)
+    if not isinstance(listed, list | None):
+        raise MisshapenError(f"{name} must be a list")
+    return [_object(one, f"each of {name}") for one in listed or ()]
+
+
+def _object(part: Any, name: str) -> Document:
+    if not isinstance(part, dict):
+        raise MisshapenError(f"{name} must be an object")
     return part
 
 
@@ -269,7 +286,10 @@ class JobSetDefaulting:
         before, after = _document(review.object), _document(review.object)
         if before is None or after is None:
             return ReviewResponse(allowed=True)
-        self._defaulter(after)
+        try:
+            self._defaulter(after)
+        except MisshapenError as error:
+            return ReviewResponse(allowed=False, code=400, message=str(error))
         return ReviewResponse(allowed=True, patch=tuple(json_patch(before, after)))
 
 

@@ -223,6 +223,29 @@ def raw(document: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(document))
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "x",
+        {"network": []},
+        {"failurePolicy": 1},
+        {"failurePolicy": {"rules": "x"}},
+        {"failurePolicy": {"rules": ["x"]}},
+        {"replicatedJobs": {}},
+        {"replicatedJobs": [1]},
+        {"replicatedJobs": [{"template": "x"}]},
+        {"replicatedJobs": [{"template": {"spec": {"template": {"spec": True}}}}]},
+        {"volumeClaimPolicies": [{"templates": [1]}]},
+    ],
+    ids=str,
+)
+async def test_the_defaults_refuse_another_type(spec: Any) -> None:
+    """The schema is checked after them."""
+    review = ReviewRequest(uid="u", operation="CREATE", object=raw({"metadata": {}, "spec": spec}))
+    answer = await HANDLERS["/mutate-jobset-x-k8s-io-v1alpha2-jobset"].answer(review)
+    assert (answer.allowed, answer.code) == (False, 400)
+
+
 async def test_the_webhooks_answer_reviews() -> None:
     known = HANDLERS
     assert paths_of(configurations()) == known.keys()
