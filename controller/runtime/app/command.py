@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from trainwright.api.names import dns_label
 from trainwright.api.objects import Document
 from trainwright.controller.runtime.app import manifests
 from trainwright.controller.runtime.app.declarations import Operator
@@ -50,6 +51,7 @@ def command(operator: Operator, make: MakesManager, arguments: Sequence[str] | N
     parser = _Options(operator.name)
     options = parser.parse_args(arguments)
     try:
+        _check_places(options)
         if options.command == "run":
             return _run(operator, make, options)
         _print(_documents(operator, options))
@@ -142,6 +144,15 @@ def _certificates(operator: Operator, config: ClusterConfig, url: str) -> "Certi
     from trainwright.controller.runtime.webhook.webhooks import certificates_for  # noqa: PLC0415
 
     return certificates_for(config, service=operator.name, secret=operator.secret, webhook_url=url)
+
+
+def _check_places(options: argparse.Namespace) -> None:
+    for option in ("namespace", "only_namespace"):
+        text = getattr(options, option, "")
+        if text and (problems := dns_label(text)):
+            raise ConfigurationError(f"--{option.replace('_', '-')} is {text!r}: {problems[0]}")
+    if getattr(options, "replicas", 0) < 0:
+        raise ConfigurationError(f"--replicas is {options.replicas}: write 0 or more")
 
 
 def _check(options: argparse.Namespace, name: str) -> None:

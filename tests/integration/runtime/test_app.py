@@ -204,6 +204,20 @@ def test_a_role_without_a_cluster_takes_no_kinds_without_namespace(tmp_path: Pat
     assert "kind: ClusterRole\n" not in found.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rbac", "--namespace", "Web"], "--namespace is 'Web': a lowercase RFC 1123 label"),
+        (["run", "--only-namespace", "my_web"], "--only-namespace is 'my_web': a lowercase RFC 1123 label"),
+        (["render-manifests", "--image", "web:1", "--replicas", "-1"], "--replicas is -1: write 0 or more"),
+    ],
+)
+def test_wrong_options_are_refused(arguments: list[str], said: str) -> None:
+    found = subprocess.run([sys.executable, WEB, *arguments], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert found.stderr.startswith(f"error: {said}")
+
+
 def test_what_the_environment_says_is_checked_as_an_option_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEB_LOG_LEVEL", "loud")
     found = subprocess.run([sys.executable, WEB, "run"], capture_output=True, text=True, check=False)
