@@ -264,7 +264,7 @@ def no_command(container: Document, images: Images) -> str:
     """What to do about a container without a command."""
     image = container.get("image") or ""
     return (
-        f"image {image} is not pulled, and the container has no command: add to {images.file} under images:"
+        f"the image is not pulled, and the container has no command; add to {images.file} under images:"
         f' - {{image: "{image}", command: [...]}}'
     )
 

@@ -309,7 +309,7 @@ def _program(picture: Picture, pod: Document, container: PodContainer) -> Cause 
         return of_pods("ProgramMissing", text, pod, since=since)
     if not is_waiting:
         return None
-    why = quoted(message, 180) if message else f"see `kubectl describe pod {name_of(pod)}`"
+    why = quoted(message, 245) if message else f"see `kubectl describe pod {name_of(pod)}`"
     return of_pods("ContainerNotStarted", f"{who} cannot be started: {why}", pod, since=since)
 
 
