@@ -4,7 +4,6 @@
 The webhook serves `v1`, whose spec has `size: "3 cm"`, and the stored `v2`, whose spec has `length: 3` and `unit: cm`.
 """
 
-import asyncio
 import base64
 import json
 import ssl
@@ -30,6 +29,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+_LISTENS = "0A"
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 
 
@@ -55,7 +55,6 @@ class Webhook:
         self.fails = False
         self.code = convert
         self.port = 0
-        self._sockets: list[Any] = []
 
     @property
     def bundle(self) -> str:
@@ -95,22 +94,28 @@ class Webhook:
         self.port = runner.addresses[0][1]
         return runner
 
-    async def _close_after(self, request: web.Request, response: web.StreamResponse) -> None:
+    async def _close_after(self, _: web.Request, response: web.StreamResponse) -> None:
         response.force_close()
         response.headers["Connection"] = "close"
-        self._remember(request.transport)
-
-    def _remember(self, transport: asyncio.BaseTransport | None) -> None:
-        # A transport that is closed already has no socket.
-        if transport is not None and (found := transport.get_extra_info("socket")) is not None:
-            self._sockets.append(found)
 
     async def stop(self, runner: web.AppRunner) -> None:
-        """End the server, and wait for its connections: TLS ends with an answer of the other side."""
-        for handler in runner.server.connections if runner.server is not None else ():
-            self._remember(handler.transport)
+        """End the server, and its connections, also one that an API server opens at that moment."""
+        server = runner.server
         await runner.cleanup()
-        await eventually(lambda: all(one.fileno() < 0 for one in self._sockets))
+
+        def is_over() -> bool:
+            for handler in server.connections if server is not None else ():
+                if handler.transport is not None:
+                    handler.transport.abort()
+            return not connections_at(self.port)
+
+        await eventually(is_over)
+
+
+def connections_at(port: int) -> list[str]:
+    """Connections whose end at the port a process still has; see proc_net_tcp(5)."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] != _LISTENS and row[9] != "0"]
 
 
 @pytest.fixture
