@@ -225,7 +225,7 @@ async def test_kinds_and_representations_have_informers_of_their_own(scenario_cl
 @jumping
 async def test_reads_outside_of_what_is_cached_say_so(scenario_class: Any) -> None:
     s = scenario_class()
-    with pytest.raises(NotCached, match="declare them with for_"):
+    with pytest.raises(NotCached, match=r"declare them with reads=\[ConfigMap\]"):
         s.cache.get(ConfigMap, "a", "default")
     s.transport.fail(is_list, Unreachable("nobody there"), times=FOREVER)
     s.cache.informer(ConfigMap, namespace="a")
