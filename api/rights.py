@@ -9,7 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainwright.api.base import Resource
+from trainwright.api.objects import Document
 
+SELF_REVIEW = Resource(
+    group="authorization.k8s.io",
+    version="v1",
+    kind="SelfSubjectAccessReview",
+    plural="selfsubjectaccessreviews",
+    namespaced=False,
+)
+"""Asks the API server whether whoever asks has a right."""
 WATCH = ("list", "watch")
 """Verbs for a kind that is read from the cache only."""
 READ = ("get", *WATCH)
@@ -41,6 +50,15 @@ class Rule:
             tuple(sorted(set(names))),
             resource.namespaced,
         )
+
+    def document(self) -> Document:
+        """The rule in wire form, as a Role has it."""
+        return {
+            "apiGroups": [self.group],
+            "resources": [self.resource],
+            **({"resourceNames": list(self.names)} if self.names else {}),
+            "verbs": list(self.verbs),
+        }
 
 
 def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:

@@ -53,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
 def roles(needed: Rights, jobs_in: str = "") -> Iterator[Document]:
     """The roles. `jobs_in` is the only namespace whose TrainJobs the manager manages; empty for all."""
     for namespace, rules in placed(needed, jobs_in):
-        yield _object("Role" if namespace else "ClusterRole", namespace) | {"rules": [*map(_rule, rules)]}
+        yield _object("Role" if namespace else "ClusterRole", namespace) | {
+            "rules": [rule.document() for rule in rules]
+        }
 
 
 def bindings(needed: Rights, home: str, jobs_in: str = "") -> Iterator[Document]:
@@ -157,15 +159,6 @@ def _is_given(rule: Rule, given: Iterable[Rule]) -> bool:
 def _object(kind: str, namespace: str) -> Document:
     metadata = {"name": NAME} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata}
-
-
-def _rule(rule: Rule) -> Document:
-    return {
-        "apiGroups": [rule.group],
-        "resources": [rule.resource],
-        **({"resourceNames": list(rule.names)} if rule.names else {}),
-        "verbs": list(rule.verbs),
-    }
 
 
 def rendered(documents: Iterable[Document]) -> str:

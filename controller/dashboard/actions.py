@@ -7,8 +7,8 @@ the API server (SelfSubjectAccessReview), which checks it again when it is done.
 
 import asyncio
 
-from trainwright.api.base import Resource
 from trainwright.api.objects import Key, dig
+from trainwright.api.rights import SELF_REVIEW
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError
@@ -19,13 +19,6 @@ VERBS: dict[str, str] = {"stop": "patch", "resume": "patch", "delete": "delete",
 """Actions, and the verb on TrainJobs that each needs."""
 ASKED_SECONDS = 60.0
 """Rights that were asked so short a time ago are not asked again."""
-_REVIEW = Resource(
-    group="authorization.k8s.io",
-    version="v1",
-    kind="SelfSubjectAccessReview",
-    plural="selfsubjectaccessreviews",
-    namespaced=False,
-)
 _JOB = TrainJob.RESOURCE
 
 
@@ -84,6 +77,10 @@ class Actions:
 
     async def _may(self, namespace: str, verb: str) -> bool:
         attributes = {"namespace": namespace, "verb": verb, "group": _JOB.group, "resource": _JOB.plural}
-        review = {"apiVersion": _REVIEW.api_version, "kind": _REVIEW.kind, "spec": {"resourceAttributes": attributes}}
-        answer = await self._client.create(review, kind=_REVIEW)
+        review = {
+            "apiVersion": SELF_REVIEW.api_version,
+            "kind": SELF_REVIEW.kind,
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = await self._client.create(review, kind=SELF_REVIEW)
         return bool(dig(answer, "status.allowed"))

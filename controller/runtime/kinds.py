@@ -16,6 +16,15 @@ from trainwright.api.objects import AnyObject, Document, PartialObject
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.errors import ConfigurationError, DecodeError
 
+DEFINITION = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    kind="CustomResourceDefinition",
+    plural="customresourcedefinitions",
+    namespaced=False,
+)
+"""The kind that defines others."""
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 

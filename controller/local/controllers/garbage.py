@@ -34,11 +34,11 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite, served_kinds
-from trainwright.controller.local.controllers.objects import DEFINITION
 from trainwright.controller.runtime import Conflict, Event, KubernetesError, Manager, MetadataOnly, NotFound
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.informer import Informer, Subscription
 from trainwright.controller.runtime.errors import NotCached
+from trainwright.controller.runtime.kinds import DEFINITION
 from trainwright.controller.runtime.manager.supervisor import Group
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.workqueue.queue import WorkQueue

@@ -23,13 +23,6 @@ NODE = Resource(group="", version="v1", kind="Node", plural="nodes", namespaced=
 JOB = Resource(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
 JOBSET = Resource(group="jobset.x-k8s.io", version="v1alpha2", kind="JobSet", plural="jobsets", namespaced=True)
 CLAIM = Resource(group="", version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True)
-DEFINITION = Resource(
-    group="apiextensions.k8s.io",
-    version="v1",
-    kind="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
-)
 NAMESPACE = Resource(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False)
 CONFIG_MAP = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
 ACCOUNT = Resource(group="", version="v1", kind="ServiceAccount", plural="serviceaccounts", namespaced=True)

@@ -34,7 +34,6 @@ from trainwright.controller.runtime.app.declarations import (
     Reconciled,
     check_handler,
     check_kinds,
-    rules_of,
 )
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.transport import Transport
@@ -284,7 +283,7 @@ class App:
 
     def rules(self) -> tuple[Rule, ...]:
         """The rights in the namespaces of its objects, and on objects without one."""
-        return merged((*rules_of(self.controllers()), *self._more))
+        return merged((*(rule for one in self.controllers() for rule in one.rules()), *self._more))
 
     def manager(
         self,
@@ -328,17 +327,17 @@ class App:
             _add(made, declared, controllers)
         for kind, name, function in self._indexes:
             made.cache.add_index(kind, name, function)
-        if webhooks is not None and self.operator().serves:
-            self._serve(made, webhooks, webhook_address)
+        operator = self.operator()
+        if webhooks is not None and operator.serves:
+            self._serve(made, operator, webhooks, webhook_address)
         for extend in self._extensions:
             extend(made)
         return made
 
-    def _serve(self, manager: Manager, certificates: "Certificates", address: str) -> None:
+    def _serve(self, manager: Manager, operator: Operator, certificates: "Certificates", address: str) -> None:
         # Certificates need a library that operators without webhooks need not have.
         from trainwright.controller.runtime.webhook.webhooks import SharedCertificates  # noqa: PLC0415
 
-        operator = self.operator()
         # The CA bundle of a definition is kept where the certificates are; otherwise whoever installs it sets it.
         shared = isinstance(certificates, SharedCertificates)
         configurations = operator.configurations(manager.config.namespace)

@@ -138,10 +138,11 @@ class Context:
         for kind in pruned:
             self._declared.check_deletes(resource_of(kind))
         wanted = [self._complete(obj) for obj in objects]
-        resources = [resource_of(self.manager.applier.kind_of(obj)) for obj in wanted]
-        owned = [self._declared.check_applies(resource) for resource in resources]
-        children = [obj for obj, is_child in zip(wanted, owned, strict=True) if is_child]
-        others = [obj for obj, is_child in zip(wanted, owned, strict=True) if not is_child]
+        children: list[AnyObject] = []
+        others: list[AnyObject] = []
+        for obj in wanted:
+            is_child = self._declared.check_applies(resource_of(self.manager.applier.kind_of(obj)))
+            (children if is_child else others).append(obj)
         applied = await self.manager.applier.apply(others, adopt=True) if others else []
         applied += await self.manager.applier.apply(children, owner=self.object, prune=pruned, adopt=adopt)
         return applied

@@ -15,7 +15,7 @@ from trainwright.controller.runtime.controller.controller import Result
 from trainwright.controller.runtime.controller.sources import Mapper, Predicate
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.events.recorder import EventRecorder
-from trainwright.controller.runtime.kinds import Kind, MetadataOnly, resource_of
+from trainwright.controller.runtime.kinds import DEFINITION, Kind, MetadataOnly, resource_of
 from trainwright.controller.runtime.leaderelection.candidate import LeaseLock
 from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
 from trainwright.controller.runtime.webhook.conversion import CONVERT_PATH
@@ -111,8 +111,8 @@ class Operator:
         names = dict.fromkeys(f"{one.plural}.{one.group}" for one in self.converted)
         return [
             {
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition",
+                "apiVersion": DEFINITION.api_version,
+                "kind": DEFINITION.kind,
                 "metadata": {"name": name},
                 "spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}},
             }
@@ -218,8 +218,3 @@ class Reconciled:
     def undeclared(self, what: str, missing: str) -> ConfigurationError:
         """The error for a call that needs a right that is not declared."""
         return ConfigurationError(f"{self.name} {what}, which is not declared: pass {missing} to reconciles")
-
-
-def rules_of(declared: Iterable[Reconciled]) -> tuple[Rule, ...]:
-    """The rights of all controllers together, one rule for each resource."""
-    return merged(rule for one in declared for rule in one.rules())

@@ -19,15 +19,6 @@ _NAME_LABEL = "app.kubernetes.io/name"
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def policy_rules(rules: Iterable[Rule]) -> list[Document]:
-    """RBAC rules in wire form."""
-    found = []
-    for rule in rules:
-        document: Document = {"apiGroups": [rule.group], "resources": [rule.resource], "verbs": list(rule.verbs)}
-        found.append({**document, "resourceNames": list(rule.names)} if rule.names else document)
-    return found
-
-
 def rbac(operator: Operator, namespace: str, *, watched: str = "") -> list[Document]:
     """The account, the roles and their bindings.
 
@@ -46,14 +37,14 @@ def rbac(operator: Operator, namespace: str, *, watched: str = "") -> list[Docum
         )
     account = _named("v1", "ServiceAccount", operator.name, namespace)
     own = f"{operator.name}-leader-election"
-    found = [account, *_granted(operator.name, watched, policy_rules(rules), namespace, account=operator.name)]
-    return [*found, *_granted(own, namespace, policy_rules(operator.own_rules()), namespace, account=operator.name)]
+    found = [account, *_granted(operator.name, watched, rules, namespace, account=operator.name)]
+    return [*found, *_granted(own, namespace, operator.own_rules(), namespace, account=operator.name)]
 
 
-def _granted(name: str, where: str, rules: list[Document], namespace: str, *, account: str) -> Iterable[Document]:
+def _granted(name: str, where: str, rules: Iterable[Rule], namespace: str, *, account: str) -> Iterable[Document]:
     """A role and its binding to the account; without `where` in the whole cluster."""
     prefix = "" if where else "Cluster"
-    yield {**_named(f"{_RBAC}/v1", f"{prefix}Role", name, where), "rules": rules}
+    yield {**_named(f"{_RBAC}/v1", f"{prefix}Role", name, where), "rules": [rule.document() for rule in rules]}
     yield {
         **_named(f"{_RBAC}/v1", f"{prefix}RoleBinding", name, where),
         "roleRef": {"apiGroup": _RBAC, "kind": f"{prefix}Role", "name": name},

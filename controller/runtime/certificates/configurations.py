@@ -23,17 +23,11 @@ from trainwright.api.objects import Document, name_of, resource_version_of
 from trainwright.controller.runtime.certificates.material import same_authorities
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import ConfigurationError, NotFound
+from trainwright.controller.runtime.kinds import DEFINITION
 
 FIELD_MANAGER = "webhook-certificates"
 """Default field manager of CA bundles and of configurations that are registered by URL."""
 
-DEFINITION = Resource(
-    group="apiextensions.k8s.io",
-    version="v1",
-    kind="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
-)
 KINDS = {
     one.kind: one
     for one in (MutatingWebhookConfiguration.RESOURCE, ValidatingWebhookConfiguration.RESOURCE, DEFINITION)

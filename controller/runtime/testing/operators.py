@@ -16,12 +16,10 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from pathlib import Path
 from typing import Any, Protocol
 
-from trainwright.api.base import Resource
-from trainwright.api.rights import Rule
+from trainwright.api.rights import SELF_REVIEW, Rule
 from trainwright.api.times import wall_clock
 from trainwright.controller.runtime.app.app import App
 from trainwright.controller.runtime.app.declarations import Operator
-from trainwright.controller.runtime.app.manifests import policy_rules
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig, load_config
 from trainwright.controller.runtime.client.http import HTTPTransport
@@ -34,13 +32,6 @@ from trainwright.controller.runtime.testing.waiting import GaveUp, eventually
 
 READY_SECONDS = 30.0
 _FORBIDDEN = 403
-_REVIEW = Resource(
-    group="authorization.k8s.io",
-    version="v1",
-    kind="SelfSubjectAccessReview",
-    plural="selfsubjectaccessreviews",
-    namespaced=False,
-)
 
 
 class Cluster(Protocol):
@@ -79,7 +70,8 @@ def running(app: App, cluster: Cluster, *, rights: Sequence[Rule] | None = None)
     """
     operator = app.operator()
     name = f"{app.name}-{secrets.token_hex(3)}"
-    config = load_config(cluster.add_user(name, rules=policy_rules(app.rules() if rights is None else rights)))
+    rules = [rule.document() for rule in (app.rules() if rights is None else rights)]
+    config = load_config(cluster.add_user(name, rules=rules))
     with ExitStack() as stack:
         hooks = _install(operator, cluster, stack) if operator.serves else {}
         process = _Process(app, config, hooks)
@@ -212,7 +204,7 @@ def _install(operator: Operator, cluster: Cluster, stack: ExitStack) -> dict[str
 
 async def _check(client: Client) -> None:
     asked = {"group": "nothing.example.com", "resource": "things", "verb": "get"}
-    review = await client.create({"spec": {"resourceAttributes": asked}}, kind=_REVIEW)
+    review = await client.create({"spec": {"resourceAttributes": asked}}, kind=SELF_REVIEW)
     if review["status"]["allowed"]:
         raise ControlPlaneError("this cluster allows everything to everybody: mark the test local_cluster(rbac=True)")
 

@@ -22,7 +22,6 @@ from trainwright.controller.local.apiserver.request.info import (
     ServerResponse,
     ServerWebSocket,
     Upgrade,
-    WriteQuery,
     write_options,
 )
 from trainwright.controller.local.apiserver.store import ObjectStore
@@ -42,15 +41,18 @@ from trainwright.controller.local.types.errors import DocumentError, forbidden, 
 from trainwright.controller.local.types.go_json import is_time
 
 
-async def _posted(call: RequestInfo, admission: Chain, options: WriteQuery, body: Document) -> AdmissionRequest:
-    """The body of a POST, for the pod of the URL, after mutating admission. Raises StatusError."""
+async def _posted(call: RequestInfo, admission: Chain) -> tuple[AdmissionRequest, Document]:
+    """A POST for the pod of the URL and its object, after mutating admission. Raises StatusError."""
+    call.require("POST")
+    options = write_options(call.request, "CreateOptions")
+    body = bodies.read_object(call, options.validation)
     metadata.set_namespace(metadata.metadata_of(body), call.namespace)
     request = AdmissionRequest(call, "CREATE", track(call, None, body, options), None, options)
     await admission.mutate(request)
-    request.new = request.new or body
-    if metadata.metadata_of(request.new).get("name") != call.name:
+    posted = request.new = request.new or body
+    if metadata.metadata_of(posted).get("name") != call.name:
         raise errors.bad_request(f"name in URL does not match name in {body['kind']} object")
-    return request
+    return request, posted
 
 
 def _done() -> ServerResponse:
@@ -66,11 +68,7 @@ class Bindings:
 
     async def create(self, call: RequestInfo) -> ServerResponse:
         """Bind a pod. Raises StatusError."""
-        call.require("POST")
-        options = write_options(call.request, "CreateOptions")
-        body = bodies.read_object(call, options.validation)
-        request = await _posted(call, self._admission, options, body)
-        binding = request.new or body
+        request, binding = await _posted(call, self._admission)
         target, meta = binding.get("target") or {}, metadata.metadata_of(binding)
         node = str(target.get("name") or "")
         found = []
@@ -91,7 +89,7 @@ class Bindings:
                 )
             return _bound(call, live, node, meta)
 
-        await self._writes.change(call, bind, options)
+        await self._writes.change(call, bind, request.options)
         return _done()
 
 
@@ -146,14 +144,11 @@ class Evictions:
 
     async def create(self, call: RequestInfo) -> ServerResponse:
         """Note the eviction in the pod's status and delete the pod, with its grace period. Raises StatusError."""
-        call.require("POST")
-        options = write_options(call.request, "CreateOptions")
-        body = bodies.read_object(call, options.validation)
-        request = await _posted(call, self._admission, options, body)
+        request, eviction = await _posted(call, self._admission)
         await self._admission.validate(request)
-        wanted = checked_options((request.new or body).get("deleteOptions") or {})
+        wanted = checked_options(eviction.get("deleteOptions") or {})
         pod = replace(call, subresource="")
-        if options.dry_run or wanted.dry_run:
+        if request.options.dry_run or wanted.dry_run:
             wanted = replace(wanted, dry_run=True)
         else:
 
@@ -164,7 +159,7 @@ class Evictions:
                 return live if noted else _with_condition(call, live, _CONDITION)
 
             # Nothing is awaited before the deletion: a client that goes must not leave a pod that is only noted.
-            self._writes.begin_change(pod, note, options)
+            self._writes.begin_change(pod, note, request.options)
             wanted = replace(wanted, version=None)  # The note changed it.
         await self._deletes.delete(pod, wanted)
         return _done()
