@@ -2,8 +2,9 @@
 # ruff: noqa: INP001 - an example to copy, not a package
 """A production operator: leader election between replicas, admission webhooks, events.
 
-In a cluster it needs the rights that docs/runtime/production.md lists. Outside a cluster, set WEBHOOK_URL to the URL
-under which the API server reaches this process, such as https://192.0.2.7:9443. Without it there are no webhooks.
+`USES.rules()` are its rights in the namespaces of its objects. Election and webhooks need those of
+`LeaseLock.rules`, `CertificateVault.rules` and `Webhooks.rules`. Outside a cluster, set WEBHOOK_URL to the URL under
+which the API server reaches this process, such as https://192.0.2.7:9443. Without it there are no webhooks.
 """
 
 import os
@@ -24,9 +25,11 @@ from trainwright.controller.runtime import (
     load_config,
     run,
 )
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
 
 NAME = "greeter"
+USES = Uses(kind=ConfigMap, events=True)
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE", "UPDATE"]}
 
 
@@ -91,7 +94,7 @@ def make() -> Manager:
             manager.recorder.event(greeting, "Normal", "Greeted", f"{(greeting.data or {}).get('greeting')}, {name}!")
         return Done()
 
-    manager.controller(NAME).for_(ConfigMap, label_selector="greeting=yes").reconcile(reconcile)
+    manager.controller(NAME, USES).for_(ConfigMap, label_selector="greeting=yes").reconcile(reconcile)
     return manager
 
 

@@ -37,9 +37,10 @@ from trainwright.controller.runtime.app.declarations import (
 )
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.controller.controller import Reconciler, Result
+from trainwright.controller.runtime.controller.controller import Reconciler, Result, check_limits
 from trainwright.controller.runtime.controller.finalizer import finalizer
 from trainwright.controller.runtime.controller.sources import Mapper, Predicate, all_of, any_of, labels_match
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import ConfigurationError, ErrorCause
 from trainwright.controller.runtime.kinds import Described, Kind, resource_of
 from trainwright.controller.runtime.manager.manager import Elector, Manager, ProcessSettings, ServerSettings
@@ -129,7 +130,7 @@ class App:
 
         Raises:
             ConfigurationError: another controller of this app has the name; the function is no coroutine function; what
-                is passed is no kind, no selector, or no list.
+                is passed is no kind, no selector, or no list; no worker, or no time for a call.
         """
         resource_of(kind)
         if not isinstance(labels, str):
@@ -147,18 +148,24 @@ class App:
             called = name or getattr(function, "__name__", type(function).__name__).replace("_", "-")
             if called in self._reconciled:
                 raise ConfigurationError(f"app {self.name}: two controllers are named {called}: pass another name")
-            self._reconciled[called] = Reconciled(
+            check_limits(called, workers, timeout)
+            uses = Uses(
                 kind=cast("Kind", kind),
-                name=called,
-                reconcile=function,
-                labels=labels,
                 owns=check_kinds("owns", owns),
-                watches=dict(watches or {}),
-                reads=check_kinds("reads", reads),
+                watches=(*(watches or ()), *check_kinds("reads", reads)),
                 writes=check_kinds("writes", writes),
                 deletes=check_kinds("deletes", deletes),
                 status=status,
                 events=events,
+                # A status whose write met another one is read again.
+                more=(Rule.on(resource_of(kind), "get"),) if status else (),
+            )
+            self._reconciled[called] = Reconciled(
+                name=called,
+                uses=uses,
+                reconcile=function,
+                labels=labels,
+                watches=dict(watches or {}),
                 when=tuple(when),
                 workers=workers,
                 limiter=limiter,
@@ -257,7 +264,7 @@ class App:
     def controllers(self) -> list[Reconciled]:
         """The declared controllers. Raises ConfigurationError for a finalizer without one, or with two."""
         for kind, finalization in self._finalizers.items():
-            found = [one for one in self._reconciled.values() if one.kind == kind]
+            found = [one for one in self._reconciled.values() if one.uses.kind == kind]
             if not found:
                 raise ConfigurationError(
                     f"app {self.name}: {resource_of(kind).kind} has the finalizer {finalization.finalizer} and no"
@@ -383,23 +390,24 @@ def _one_or_many(found: Iterable[Any] | None) -> Iterable[Any]:
 
 
 def _add(manager: Manager, declared: Reconciled, controllers: Sequence[Reconciled]) -> None:
-    builder = manager.controller(declared.name)
-    kind = declared.kind
-    others = any(kind in (*one.owns, *one.watches, *one.reads) for one in controllers)
-    differ = any(one.kind == kind and one.labels != declared.labels for one in controllers)
+    uses = declared.uses
+    builder = manager.controller(declared.name, uses)
+    kind = uses.kind
+    others = any(kind in (*one.uses.owns, *one.uses.watches) for one in controllers)
+    differ = any(one.uses.kind == kind and one.labels != declared.labels for one in controllers)
     if declared.labels and (others or differ or declared.finalization is not None):
         # The kind has one cache, so it holds all of them, and those that concern this controller are chosen.
         selected = labels_match(declared.labels)
         builder.for_(kind, predicates=[any_of(selected, declared.holds_back)])
     else:
         builder.for_(kind, label_selector=declared.labels)
-    for kind in declared.owns:
+    for kind in uses.owns:
         builder.owns(kind)
     for kind, mapper in declared.watches.items():
         builder.watches(kind, mapper)
-    for kind in declared.reads:
+    for kind in uses.watches:
         manager.cache.informer(kind)
-    manager.client.register(*declared.owns, *declared.writes, *declared.deletes)
+    manager.client.register(*uses.owns, *uses.writes, *uses.deletes)
     if declared.when:
         builder.when(all_of(*declared.when))
     builder.reconcile(
@@ -408,13 +416,13 @@ def _add(manager: Manager, declared: Reconciled, controllers: Sequence[Reconcile
         limiter=declared.limiter,
         timeout=declared.timeout,
     )
-    if declared.events:
+    if uses.events:
         _ = manager.recorder  # its first use adds it to the process
 
 
 def _reconciler(manager: Manager, declared: Reconciled) -> Reconciler:
     """The reconciler of keys that calls the one of objects."""
-    kind: Any = declared.kind
+    kind: Any = declared.uses.kind
     # Where the cache holds more than the selected ones, a child can name an owner that is not one of them.
     selector = parse_label_selector(declared.labels) if declared.labels else None
 

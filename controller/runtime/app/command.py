@@ -71,6 +71,7 @@ class _Options(argparse.ArgumentParser):
         self._run(commands.add_parser("run", help="reconcile until SIGTERM"))
         rights = commands.add_parser("rbac", help="print the account, its roles and their bindings")
         _place(rights, name)
+        rights.add_argument("--webhook-url", default="", help="as of run: with the rights to register its webhooks")
         commands.add_parser("crds", help="print the CustomResourceDefinitions of its own kinds")
         everything = commands.add_parser("render-manifests", help="print everything that an installation consists of")
         _place(everything, name)
@@ -102,8 +103,8 @@ class _Options(argparse.ArgumentParser):
         add(
             "--webhook-url",
             "",
-            "outside of a cluster: where the API server reaches them; registers defaulting and validation, for which"
-            " the user of the kubeconfig may need more rights than those of rbac",
+            "outside of a cluster: where the API server reaches them; registers defaulting and validation, with the"
+            " rights that rbac --webhook-url prints",
         )
         add("--leader-election", "auto", "one replica works at a time; auto: in a cluster", _CHOICES["leader_election"])
         add("--log-level", "info", "what is logged", _CHOICES["log_level"])
@@ -167,7 +168,9 @@ def _documents(operator: Operator, options: argparse.Namespace) -> list[Document
     if options.command == "crds":
         return manifests.definitions(operator)
     if options.command == "rbac":
-        return manifests.rbac(operator, options.namespace, watched=options.only_namespace)
+        return manifests.rbac(
+            operator, options.namespace, watched=options.only_namespace, by_url=bool(options.webhook_url)
+        )
     return manifests.installation(
         operator,
         image=options.image,

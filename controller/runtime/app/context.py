@@ -15,7 +15,7 @@ from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import AnyObject, Document, Key, key_of, labels_of, name_of, namespace_of, uid_of, wire
 from trainwright.controller.runtime.app.declarations import Reconciled
 from trainwright.controller.runtime.apply.applier import Applied
-from trainwright.controller.runtime.controller.controller import Done, Result, RetryAfter
+from trainwright.controller.runtime.controller.controller import Backoff, Done, Result, RetryAfter
 from trainwright.controller.runtime.errors import ConfigurationError, NotFound
 from trainwright.controller.runtime.events.correlator import NormalOrWarning
 from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, resource_of
@@ -85,27 +85,26 @@ class Context:
             kind: a declared kind.
             namespace: by default that of the call; empty: of all namespaces.
             labels: a label selector, such as `app=web`.
-            owned: those whose controller is the object of the call; in all namespaces that it can own objects in.
+            owned: those whose controller is the object of the call; by default in all namespaces.
             index: name of an index (`App.index`) and the value to find.
 
         Raises:
             NotCached: the kind is not declared.
             ConfigurationError: there is no such index, or the selector is invalid.
         """
-        cache, space = self.manager.cache, self._space(kind, namespace)
+        cache, space = self.manager.cache, self._space(kind, "" if owned and namespace is None else namespace)
         if not owned and index is None:
             return cache.list(cast("type[T]", kind), space, label_selector=labels)
-        found: Sequence[Any]
-        if owned:
-            found = cache.controlled_by(kind, uid_of(self.object))
-            if index is not None:
-                within = {uid_of(cast("Any", one)) for one in cache.indexed(kind, *index)}
-                found = [one for one in found if uid_of(one) in within]
-        else:
-            assert index is not None
-            found = [one for one in cache.indexed(kind, *index) if not space or namespace_of(cast("Any", one)) == space]
+        found: Sequence[Any] = cache.controlled_by(kind, uid_of(self.object)) if owned else cache.indexed(kind, *index)  # type: ignore[misc]
+        within = {uid_of(cast("Any", one)) for one in cache.indexed(kind, *index)} if owned and index else None
         selector = parse_label_selector(labels) if labels else None
-        return [one for one in found if selector is None or selector.matches(labels_of(one))]
+        return [
+            one
+            for one in found
+            if (not space or namespace_of(one) == space)
+            and (within is None or uid_of(one) in within)
+            and (selector is None or selector.matches(labels_of(one)))
+        ]
 
     def _space(self, kind: KindOf[Any], namespace: str | None) -> str:
         if not resource_of(kind).namespaced:
@@ -175,9 +174,9 @@ class Context:
             ConfigurationError: `status=True` is not declared.
             Conflict: the object was replaced. NotFound: it is gone. Invalid, Forbidden, TransportError: as answered.
         """
-        if not self._declared.status:
+        if not self._declared.uses.status:
             raise self._declared.undeclared("writes a status", "status=True")
-        kind = self._declared.kind
+        kind = self._declared.uses.kind
         if status is None:
             status = _status_model(kind)(**fields)
         elif fields:
@@ -205,22 +204,27 @@ class Context:
         Raises:
             ConfigurationError: `events=True` is not declared.
         """
-        if not self._declared.events:
+        if not self._declared.uses.events:
             raise self._declared.undeclared("records an event", "events=True")
         self.manager.recorder.event(self.object, type, reason, note, related=related)
 
     def requeue_after(self, seconds: float) -> None:
-        """Reconcile again after so many seconds, or earlier if something changes. Of several the shortest counts."""
+        """Reconcile again after so many seconds, or earlier if something changes. Of several the shortest counts.
+
+        With 0, or a time that has passed, it is again after the delay of a retry, which grows from call to call.
+        """
         self._after = seconds if self._after is None else min(self._after, seconds)
 
     def settle(self, result: Result) -> Result:
         """What the call comes to: what it returned, or else the time that it asked for."""
         if self._after is None or not (result is None or isinstance(result, Done)):
             return result
-        return RetryAfter(self._after)
+        return RetryAfter(self._after) if self._after > 0 else Backoff("requeue_after")
 
     def _complete(self, obj: AnyObject) -> AnyObject:
         """With apiVersion and kind, which a model that was just made lacks."""
+        if not isinstance(obj, dict | Object):
+            raise ConfigurationError(f"apply takes objects, not {type(obj).__name__}: write apply(*objects) for a list")
         if isinstance(obj, dict):
             metadata = obj.get("metadata")
             return {**obj, "metadata": wire(cast("Any", metadata))} if isinstance(metadata, ObjectMeta) else obj

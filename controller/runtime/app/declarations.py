@@ -3,18 +3,18 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.objects import Document, deletion_timestamp_of, finalizers_of
-from trainwright.api.rights import APPLY, WATCH, Rule, merged
+from trainwright.api.rights import Rule, merged
 from trainwright.controller.runtime.cache.store import Event
 from trainwright.controller.runtime.controller.controller import Result
 from trainwright.controller.runtime.controller.sources import Mapper, Predicate
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.kinds import DEFINITION, Kind, MetadataOnly, resource_of
 from trainwright.controller.runtime.leaderelection.candidate import LeaseLock
 from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
@@ -128,12 +128,14 @@ class Operator:
 
         return merged((*LeaseLock.rules(self.name), *CertificateVault.rules(self.secret)))
 
-    def hook_rules(self, namespace: str) -> tuple[Rule, ...]:
-        """The rights on its webhook configurations, of which it keeps the CA bundles."""
+    def hook_rules(self, namespace: str, *, by_url: bool = False) -> tuple[Rule, ...]:
+        """The rights on its webhook configurations, of which it keeps the CA bundles, or which it makes by URL."""
         if not self.serves:
             return ()
         from trainwright.controller.runtime.webhook.webhooks import Webhooks  # noqa: PLC0415 - as above
 
+        if by_url:
+            return Webhooks.rules(self.configurations(namespace), managed=False, by_url=True)
         return Webhooks.rules([*self.configurations(namespace), *self.conversions(namespace)], managed=True)
 
     @property
@@ -154,17 +156,11 @@ class Finalization:
 class Reconciled:
     """One controller of an operator. Each field is as the argument of `App.reconciles` says."""
 
-    kind: Kind
     name: str
+    uses: Uses
     reconcile: Handler
     labels: str = ""
-    owns: tuple[Kind, ...] = ()
     watches: Mapping[Kind, Mapper] = field(default_factory=dict)
-    reads: tuple[Kind, ...] = ()
-    writes: tuple[Kind, ...] = ()
-    deletes: tuple[Kind, ...] = ()
-    status: bool = False
-    events: bool = False
     when: tuple[Predicate, ...] = ()
     workers: int = 4
     limiter: Limiter | None = None
@@ -178,41 +174,20 @@ class Reconciled:
         return deletion_timestamp_of(obj) is not None and waits_for in finalizers_of(obj)
 
     def rules(self) -> Iterable[Rule]:
-        """The rights that follow, each needed by something that the declaration allows."""
-        main = resource_of(self.kind)
-        yield Rule.on(main, *WATCH)
-        if self.status:
-            yield Rule.on(main, "get")  # a status whose write met another one is read again
-            yield Rule.on(main, "patch", subresource="status")
-        if self.finalization is not None:
-            yield Rule.on(main, "patch")
-        for kind in self.owns:
-            yield Rule.on(resource_of(kind), *WATCH, *APPLY)
-        if self.owns:
-            # OwnerReferencesPermissionEnforcement, which some clusters have on, asks for it: children block the
-            # deletion of their owner. https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
-            yield Rule.on(main, "update", subresource="finalizers")
-        for kind in (*self.watches, *self.reads):
-            yield Rule.on(resource_of(kind), *WATCH)
-        for kind in self.writes:
-            # What is not read from a cache is read before it is written.
-            yield Rule.on(resource_of(kind), "get", *APPLY)
-        for kind in self.deletes:
-            yield Rule.on(resource_of(kind), "delete")
-        if self.events:
-            yield from EventRecorder.RULES
+        """The rights that follow."""
+        return replace(self.uses, finalizes=self.finalization is not None).rules()
 
     def check_applies(self, resource: Resource) -> bool:
         """Whether objects of this kind are children of the object. Raises ConfigurationError if it is not declared."""
-        if resource in map(resource_of, self.owns):
+        if resource in map(resource_of, self.uses.owns):
             return True
-        if resource in map(resource_of, self.writes):
+        if resource in map(resource_of, self.uses.writes):
             return False
         raise self.undeclared(f"writes {resource.kind}", f"owns=[{resource.kind}] or writes=[{resource.kind}]")
 
     def check_deletes(self, resource: Resource) -> None:
         """Raises ConfigurationError if it is not declared."""
-        if resource not in map(resource_of, self.deletes):
+        if resource not in map(resource_of, self.uses.deletes):
             raise self.undeclared(f"deletes {resource.kind}", f"deletes=[{resource.kind}]")
 
     def undeclared(self, what: str, missing: str) -> ConfigurationError:

@@ -19,18 +19,19 @@ _NAME_LABEL = "app.kubernetes.io/name"
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def rbac(operator: Operator, namespace: str, *, watched: str = "") -> list[Document]:
+def rbac(operator: Operator, namespace: str, *, watched: str = "", by_url: bool = False) -> list[Document]:
     """The account, the roles and their bindings.
 
     Args:
         operator: its declarations.
         namespace: where it runs.
         watched: the only namespace whose objects it reconciles, with a Role in place of a ClusterRole; empty: all.
+        by_url: whether it makes its webhook configurations itself, as `run --webhook-url` does.
 
     Raises:
         ConfigurationError: a right on an object without a namespace, which no Role can grant.
     """
-    rules = merged((*operator.rules, *operator.hook_rules(namespace)))
+    rules = merged((*operator.rules, *operator.hook_rules(namespace, by_url=by_url)))
     if watched and (cluster := [rule.resource for rule in rules if not rule.namespaced]):
         raise ConfigurationError(
             f"{operator.name} uses {', '.join(cluster)}, which are in no namespace: leave --only-namespace out"

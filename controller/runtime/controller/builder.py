@@ -23,6 +23,7 @@ from trainwright.controller.runtime.controller.sources import (
     keys_of_owner,
     own_key,
 )
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Kind, resource_of
 from trainwright.controller.runtime.workqueue.limiters import Limiter
@@ -37,12 +38,15 @@ class Builder:
         cache: Cache,
         name: str = "",
         *,
+        uses: Uses | None = None,
         register: Callable[[Controller], None] = lambda _: None,
         queue_observer: Callable[[str], QueueObserver | None] = lambda _: None,
         observer: Callable[[str], ControllerObserver | None] = lambda _: None,
     ) -> None:
+        """`uses`: what its role allows; a watch of another kind raises ConfigurationError. None: not checked."""
         self._cache = cache
         self._name = name
+        self._uses = uses
         self._register = register
         self._queue_observer = queue_observer
         self._observer = observer
@@ -67,7 +71,7 @@ class Builder:
         """
         if self._for is not None:
             raise ConfigurationError(f"for_ was already called for {self._for.kind}; use watches for other kinds")
-        self._for = resource_of(kind)
+        self._for = self._allowed(kind)
         options = {"namespace": namespace, "label_selector": label_selector, "transforms": tuple(transforms)}
         self._kinds.append((kind, own_key, options, tuple(predicates), True, None))
         return self
@@ -119,6 +123,7 @@ class Builder:
         `wait` returns the seconds that the reconcile of an event may wait for company, such as another event; 0: none.
         While it waits, and afterwards, keys with other events go first.
         """
+        self._allowed(kind)
         options = {
             "namespace": namespace,
             "label_selector": label_selector,
@@ -127,6 +132,15 @@ class Builder:
         }
         self._kinds.append((kind, mapper, options, tuple(predicates), False, wait))
         return self
+
+    def _allowed(self, kind: Kind) -> Resource:
+        resource = resource_of(kind)
+        if self._uses is not None and not self._uses.is_watched(resource):
+            raise ConfigurationError(
+                f"controller {self._name} watches {resource.kind}, which its role does not allow: add it to the watches"
+                " of its Uses"
+            )
+        return resource
 
     def source(self, source: Source) -> Self:
         """Any other source of keys. Predicates do not apply to it."""

@@ -111,6 +111,14 @@ class ControllerStatistics:
     queue: QueueStatistics
 
 
+def check_limits(name: str, workers: int, timeout: float | None) -> None:
+    """Raises ConfigurationError for settings with which no reconcile could succeed."""
+    if workers < 1:
+        raise ConfigurationError(f"controller {name}: workers must be 1 or more, not {workers}")
+    if timeout is not None and timeout <= 0:
+        raise ConfigurationError(f"controller {name}: timeout must be more than 0 s, not {timeout}; None: no limit")
+
+
 class Controller:
     """Runs a reconciler over keys. Built by `Builder`."""
 
@@ -131,8 +139,7 @@ class Controller:
         observer: ControllerObserver | None = None,
     ) -> None:
         """As `Builder.reconcile`. Raises ConfigurationError for settings or a reconciler that cannot work."""
-        if workers < 1:
-            raise ConfigurationError(f"controller {name}: workers must be 1 or more, not {workers}")
+        check_limits(name, workers, timeout)
         if not inspect.iscoroutinefunction(reconcile) and not inspect.iscoroutinefunction(
             getattr(reconcile, "__call__", None)  # noqa: B004 - the method is needed, not whether it exists
         ):

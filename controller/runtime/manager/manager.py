@@ -31,6 +31,7 @@ from trainwright.controller.runtime.client.transport import Transport, WritePerm
 from trainwright.controller.runtime.collector import freeze_collector, tune_collector
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import LeadershipLost
 from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.lag import LoopLag
@@ -234,11 +235,12 @@ class Manager:
 
     # ------------------------------------------------------------------ putting together
 
-    def controller(self, name: str = "") -> Builder:
+    def controller(self, name: str = "", uses: Uses | None = None) -> Builder:
         """Declare a controller; see Builder. Its `reconcile` adds the controller to this manager."""
         return Builder(
             self.cache,
             name,
+            uses=uses,
             register=self._register,
             queue_observer=self.metrics.queue,
             observer=self.metrics.controller,

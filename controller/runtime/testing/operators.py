@@ -9,14 +9,13 @@ async def test_web(local_cluster):
 
 import asyncio
 import secrets
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from trainwright.api.rights import SELF_REVIEW, Rule
+from trainwright.api.rights import SELF_REVIEW, Rule, merged
 from trainwright.api.times import wall_clock
 from trainwright.controller.runtime.app.app import App
 from trainwright.controller.runtime.app.declarations import Operator
@@ -60,7 +59,8 @@ def running(app: App, cluster: Cluster, *, rights: Sequence[Rule] | None = None)
     Args:
         app: the operator.
         cluster: where it runs, with roles in force.
-        rights: those of its user; by default what follows from its declarations.
+        rights: those of its user; by default what follows from its declarations. Those to register its webhooks by
+            URL, as `rbac --webhook-url` prints them, are added.
 
     Raises:
         ForbiddenRequests: at the end of the block, with every request that was refused.
@@ -70,10 +70,10 @@ def running(app: App, cluster: Cluster, *, rights: Sequence[Rule] | None = None)
     """
     operator = app.operator()
     name = f"{app.name}-{secrets.token_hex(3)}"
-    rules = [rule.document() for rule in (app.rules() if rights is None else rights)]
-    config = load_config(cluster.add_user(name, rules=rules))
+    granted = (*(app.rules() if rights is None else rights), *operator.hook_rules("default", by_url=True))
+    config = load_config(cluster.add_user(name, rules=[rule.document() for rule in merged(granted)]))
+    hooks = _hooks(operator, cluster) if operator.serves else {}
     with ExitStack() as stack:
-        hooks = _install(operator, cluster, stack) if operator.serves else {}
         process = _Process(app, config, hooks)
         process.start()
         stack.callback(process.stop)
@@ -160,46 +160,31 @@ class _Process(threading.Thread):
         if empty:
             reasons = "; ".join(f"{one.kind}: {one.last_error or 'no answer yet'}" for one in empty)
             raise GaveUp(f"app {self.name}: caches were not filled in {READY_SECONDS} s: {reasons}", empty)
-        if address := self._hooks.get("webhook_address"):
-            await eventually(lambda: _listens(address), what="the webhook server listens")
+        await eventually(lambda: _passes(manager), what="the webhooks are registered")
         self.started.set()
         await stopping.wait()
 
 
-async def _listens(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        _, writer = await asyncio.open_connection(host, int(port))
-    except OSError:
-        return False
-    writer.close()
-    await writer.wait_closed()
-    return True
+async def _passes(manager: Manager) -> bool:
+    return all((await manager.readyz.run()).values())
 
 
-def _install(operator: Operator, cluster: Cluster, stack: ExitStack) -> dict[str, Any]:
-    """Register the webhooks at an address of this process, as the administrator, until the stack is closed.
+def _hooks(operator: Operator, cluster: Cluster) -> dict[str, Any]:
+    """The arguments of a manager that serves the webhooks and registers them, but for conversions.
 
-    Returns the arguments of the manager that serves them.
+    Those are in definitions, which the administrator has.
     """
     # Certificates need a library that operators without webhooks need not have.
-    from trainwright.controller.runtime.certificates.authority import certificate_pem, key_pem  # noqa: PLC0415
     from trainwright.controller.runtime.certificates.configurations import webhooks_by_url  # noqa: PLC0415
     from trainwright.controller.runtime.certificates.rotation import RotationPolicy, made_for_process  # noqa: PLC0415
-    from trainwright.controller.runtime.webhook.webhooks import CertificateFolder  # noqa: PLC0415
+    from trainwright.controller.runtime.webhook.webhooks import ByURL  # noqa: PLC0415
 
     address = f"127.0.0.1:{free_port()}"
     material = made_for_process(RotationPolicy(), ["127.0.0.1"], wall_clock())
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="webhooks-")))
-    (folder / "tls.crt").write_bytes(certificate_pem(material.leaf.certificate))
-    (folder / "tls.key").write_bytes(key_pem(material.leaf.key))
-    for document in (*operator.configurations("default"), *operator.conversions("default")):
+    for document in operator.conversions("default"):
         reached = webhooks_by_url(document, f"https://{address}", material.bundle, {})
         cluster.stored.apply(reached, field_manager="test")
-        if reached["kind"] != "CustomResourceDefinition":
-            name = reached["metadata"]["name"]
-            stack.callback(cluster.stored.delete, reached["kind"].lower(), name, wait=False)
-    return {"webhooks": CertificateFolder(path=folder), "webhook_address": address}
+    return {"webhooks": ByURL(url=f"https://{address}", material=material), "webhook_address": address}
 
 
 async def _check(client: Client) -> None:

@@ -195,11 +195,12 @@ class Webhooks:
                 )
 
     @staticmethod
-    def rules(configurations: Sequence[Document], *, managed: bool) -> tuple[Rule, ...]:
-        """Rights on the configurations in a cluster. `managed`: `SharedCertificates` sets their CA bundle."""
-        verbs = (*READ, "patch") if managed else ("get",)
+    def rules(configurations: Sequence[Document], *, managed: bool, by_url: bool = False) -> tuple[Rule, ...]:
+        """Rights on the configurations. `managed`: `SharedCertificates` sets their CA bundle. `by_url`: of `ByURL`."""
+        verbs = (*READ, "patch") if managed else ("get", "patch", "delete") if by_url else ("get",)
         targets = [injection_target_of(document) for document in configurations]
-        return tuple(Rule.on(target.kind, *verbs, names=[target.name]) for target in targets)
+        made = [Rule.on(target.kind, "create") for target in targets if by_url]  # RBAC cannot limit it to names
+        return (*made, *(Rule.on(target.kind, *verbs, names=[target.name]) for target in targets))
 
     async def run(self) -> None:
         """Serve until cancelled. Raises ConfigurationError; with `ByURL` also NotControlled."""

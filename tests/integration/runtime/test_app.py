@@ -72,6 +72,23 @@ def test_what_is_left_over_is_pruned(local_cluster: LocalCluster) -> None:
         eventually_sync(names, equals(["y", "z"]))
 
 
+def test_own_children_are_listed_by_namespace_and_a_time_that_has_passed_is_soon(local_cluster: LocalCluster) -> None:
+    app = App("listing")
+    found: list[tuple[int, int, int]] = []
+
+    @app.reconciles(ConfigMap, labels="list=yes", owns=[Secret])
+    async def listing(config: ConfigMap, ctx: Context) -> None:
+        await ctx.apply(Secret(metadata=ctx.child()))
+        here, other = (len(ctx.list(Secret, owned=True, namespace=one)) for one in ("default", "kube-system"))
+        found.append((len(ctx.list(Secret, owned=True)), here, other))
+        ctx.requeue_after(-1)
+
+    with running(app, local_cluster):
+        local_cluster.apply(config_map("a", labels={"list": "yes"}))
+        eventually_sync(lambda: len(found) >= 3)
+    assert found[-1] == (1, 1, 0)
+
+
 def test_undeclared_calls_are_refused_with_what_to_declare(local_cluster: LocalCluster) -> None:
     app = App("careless")
     said: dict[str, str] = {}
@@ -79,6 +96,7 @@ def test_undeclared_calls_are_refused_with_what_to_declare(local_cluster: LocalC
     @app.reconciles(ConfigMap, labels="try=yes")
     async def careless(config: ConfigMap, ctx: Context) -> None:
         tries: dict[str, Callable[[], Awaitable[Any]]] = {
+            "a list": lambda: ctx.apply([Service(metadata=ctx.child())]),  # type: ignore[arg-type]
             "apply": lambda: ctx.apply(Service(metadata=ctx.child())),
             "delete": lambda: ctx.delete(config),
             "status": lambda: ctx.status({}),
@@ -95,9 +113,10 @@ def test_undeclared_calls_are_refused_with_what_to_declare(local_cluster: LocalC
 
     with running(app, local_cluster):
         local_cluster.apply(config_map("a", labels={"try": "yes"}))
-        eventually_sync(lambda: len(said), equals(4))
+        eventually_sync(lambda: len(said), equals(5))
     declared = "which is not declared: pass"
     assert said == {
+        "a list": "apply takes objects, not list: write apply(*objects) for a list",
         "apply": f"careless writes Service, {declared} owns=[Service] or writes=[Service] to reconciles",
         "delete": f"careless deletes ConfigMap, {declared} deletes=[ConfigMap] to reconciles",
         "status": f"careless writes a status, {declared} status=True to reconciles",

@@ -61,6 +61,8 @@ WRONG: dict[str, tuple[Callable[[App], object], str]] = {
     "labels of kopf": (lambda app: app.reconciles(ConfigMap, labels={"a": "b"})(works), "write a text such as"),  # type: ignore[arg-type]
     "labels that are no selector": (lambda app: app.reconciles(ConfigMap, labels="a b")(works), "is no term"),
     "a finalizer without a domain": (lambda app: app.finalizes(ConfigMap, "bucket")(works), "a domain and a name"),
+    "no worker": (lambda app: app.reconciles(ConfigMap, workers=0)(works), "controller works: workers must be 1 or"),
+    "no time": (lambda app: app.reconciles(ConfigMap, timeout=0)(works), "timeout must be more than 0 s, not 0"),
     "two that would clean up": (twice, "reconcilers one, two, which would clean up"),
 }
 

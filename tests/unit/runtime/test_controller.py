@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
+from trainwright.api.rights import Rule
 from trainwright.controller.runtime import Backoff, Done, Key, Result, RetryAfter, Terminal, Trigger
 from trainwright.controller.runtime.context import current_reconcile
 from trainwright.controller.runtime.controller.builder import Builder
@@ -22,6 +23,7 @@ from trainwright.controller.runtime.controller.sources import (
     none_of,
     own_key,
 )
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import ConfigurationError, Conflict, Forbidden, ServerError, Unreachable
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
@@ -460,6 +462,22 @@ async def test_wrong_declarations_are_refused(scenario_class: Any) -> None:
         Builder(cache).for_(ConfigMap).reconcile(lambda _: Done())  # type: ignore[arg-type,return-value]
     with pytest.raises(ConfigurationError, match="workers must be 1 or more"):
         Builder(cache).for_(ConfigMap).reconcile(bench.reconcile, workers=0)
+    uses = Uses(kind=ConfigMap, watches=(Secret,))
+    with pytest.raises(ConfigurationError, match="controller x watches Pod, which its role does not allow"):
+        Builder(cache, "x", uses=uses).for_(ConfigMap).owns(Secret).owns(Pod)
+
+
+def test_rights_follow_from_what_a_controller_uses() -> None:
+    log = Rule.on(Pod.RESOURCE, "get", subresource="log")
+    uses = Uses(kind=ConfigMap, owns=(Secret,), watches=(Pod,), deletes=(Secret,), status=True, more=(log,))
+    assert [(rule.resource, *rule.verbs) for rule in uses.rules()] == [
+        ("configmaps", "list", "watch"),
+        ("configmaps/finalizers", "update"),
+        ("configmaps/status", "patch"),
+        ("pods", "list", "watch"),
+        ("pods/log", "get"),
+        ("secrets", "create", "delete", "list", "patch", "watch"),
+    ]
 
 
 @jumping
