@@ -22,10 +22,14 @@ from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.why.kinds import DEFAULT_HOME
 from trainwright.controller.trainer.why.site.examination import Examined, examine, gather
-from trainwright.controller.trainer.why.site.survey import Level, SiteSurvey
+from trainwright.controller.trainer.why.site.survey import NOTE, PROBLEM, WARNING, SiteSurvey
+from trainwright.controller.views.explanation import lines_of_cause, shown_cause
 from trainwright.plugins.contract.errors import RegistryError
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
+
+_WORDS = {PROBLEM: "problem", WARNING: "warning", NOTE: "note"}
+_UNREAD = "ask for the right to read it, or let a cluster admin run this command"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,8 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     except KubernetesError as error:
         raise UserError(f"the cluster cannot be examined: {error}") from error
     if arguments.output == "json":
-        found = [{"check": one.title, "findings": msgspec.to_builtins(one.findings)} for one in examined]
-        print(json.dumps(found, indent=2))
+        found = [
+            {"check": one.title, "findings": list(map(shown_cause, one.findings)), "notRead": one.unread}
+            for one in examined
+        ]
+        print(json.dumps(msgspec.to_builtins(found), indent=2))
     else:
         print(text_of(examined))
     return code_of(examined)
@@ -48,15 +55,16 @@ def text_of(examined: Sequence[Examined]) -> str:
         if one.is_sound:
             lines.append(f"{'ok':8} {one.title}")
         for finding in one.findings:
-            lines += [f"{finding.level.value:8} {one.title}: {finding.message}", f"{'':8} to do: {finding.remedy}"]
+            lines += lines_of_cause(f"{_WORDS[finding.severity]:8} {one.title}: ", finding, indent=9)
+        if one.unread:
+            lines += [f"{'unknown':8} {one.title}: not checked: {one.unread}", f"{'':8} to do: {_UNREAD}"]
     return "\n".join(lines)
 
 
 def code_of(examined: Sequence[Examined]) -> int:
-    levels = {finding.level for one in examined for finding in one.findings}
-    if levels & {Level.PROBLEM, Level.WARNING}:
+    if any(finding.severity is not NOTE for one in examined for finding in one.findings):
         return 1
-    return 3 if Level.UNKNOWN in levels else 0
+    return 3 if any(one.unread for one in examined) else 0
 
 
 async def _gather(arguments: argparse.Namespace) -> SiteSurvey:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The explanation of a job as data and as text, for `trainwright explain` and for the page."""
+"""Causes and explanations as data and as text: for `trainwright explain`, `trainwright doctor` and the page."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -33,6 +32,8 @@ class CauseView(msgspec.Struct, kw_only=True, rename="camel"):
     since: str | None
     pods: int
     """How many pods it concerns; 0: not counted."""
+    remedy: str | msgspec.UnsetType = msgspec.UNSET
+    """What to do, where the message does not say it."""
 
 
 class ExplanationView(msgspec.Struct, kw_only=True, rename="camel"):
@@ -47,13 +48,13 @@ class ExplanationView(msgspec.Struct, kw_only=True, rename="camel"):
 def shown_explanation(explanation: Explanation) -> ExplanationView:
     return ExplanationView(
         outcome=explanation.outcome,
-        cause=_cause(explanation.cause),
-        others=[_cause(one) for one in explanation.others],
+        cause=shown_cause(explanation.cause),
+        others=list(map(shown_cause, explanation.others)),
         not_read=list(explanation.unread),
     )
 
 
-def _cause(cause: Cause) -> CauseView:
+def shown_cause(cause: Cause) -> CauseView:
     return CauseView(
         reason=cause.reason,
         message=cause.message,
@@ -61,6 +62,7 @@ def _cause(cause: Cause) -> CauseView:
         object=msgspec.convert(cause.about, ReferenceView | None, from_attributes=True),
         since=format_time(cause.since) if cause.since is not None else None,
         pods=cause.pods,
+        remedy=cause.remedy or msgspec.UNSET,
     )
 
 
@@ -74,12 +76,11 @@ def explaining_plugins() -> Sequence[Explains]:
 
 def lines_of(explanation: Explanation, *, everything: bool = False) -> list[str]:
     """The explanation as text: the sentence, the object to look at, and what else there is."""
-    now, first = wall_clock(), explanation.cause
-    lines = [f"{explanation.outcome}: {first.message}", *_details(first, now)]
+    lines = lines_of_cause(f"{explanation.outcome}: ", explanation.cause)
     shown = explanation.others if everything else explanation.others[:1]
     for other in shown:
-        lines.append(f"also: {other.message}")
-        lines += _details(other, now) if everything else []
+        told = lines_of_cause("also: ", other)
+        lines += told if everything else told[:1]
     rest = len(explanation.others) - len(shown)
     if rest:
         lines.append(f"{rest} more: see --all")
@@ -87,11 +88,14 @@ def lines_of(explanation: Explanation, *, everything: bool = False) -> list[str]
     return lines
 
 
-def _details(cause: Cause, now: datetime) -> list[str]:
+def lines_of_cause(lead: str, cause: Cause, *, indent: int = 2) -> list[str]:
+    """One cause as text: its message, the object to look at and since when, and what to do."""
     parts = [str(cause.about)] if cause.about is not None else []
     if cause.since is not None:
-        parts.append(f"since {cause.since:%Y-%m-%d %H:%M:%S} UTC ({_age((now - cause.since).total_seconds())})")
-    return [f"  {', '.join(parts)}"] if parts else []
+        age = _age((wall_clock() - cause.since).total_seconds())
+        parts.append(f"since {cause.since:%Y-%m-%d %H:%M:%S} UTC ({age})")
+    remedy = f"to do: {cause.remedy}" if cause.remedy else ""
+    return [lead + cause.message, *(" " * indent + line for line in (", ".join(parts), remedy) if line)]
 
 
 def _age(seconds: float) -> str:

@@ -279,7 +279,7 @@ class Severity(IntEnum):
     STUCK = 2
     """It stays until a person acts."""
     TEMPORARY = 3
-    """It may pass by itself."""
+    """It may pass by itself, or concerns some jobs only."""
     WAITS = 4
     """An ordinary wait, or no fault at all."""
 
@@ -323,6 +323,8 @@ class Cause:
     """A stable word in CamelCase, for scripts and conditions."""
     message: str
     """What is wrong, with which object, and what to do; at most 300 characters."""
+    remedy: str = ""
+    """What to do, where the message does not say it."""
     about: About | None = None
     since: datetime | None = None
     severity: Severity = Severity.STUCK

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How ranks, amounts and lists are called in the sentences of causes."""
 
-import re
 from collections.abc import Iterable
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
@@ -11,6 +10,7 @@ from trainwright.api.quantity import Quantity
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.failures.last_words import is_launched
 from trainwright.controller.trainer.job.pods import has_several_processes, rank_name
+from trainwright.controller.trainer.why.messages import PREEMPTION
 from trainwright.plugins.contract.picture import Picture, index_of
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -68,7 +68,7 @@ def quoted(text: str, limit: int = QUOTED) -> str:
 
 def scheduler_says(message: str) -> str:
     """The message of a pod without a node, without what the scheduler tells of its attempts to make room."""
-    return re.split(r"\.? (?:no new claims to deallocate|preemption:)", message)[0].rstrip(".") + "."
+    return PREEMPTION.split(message)[0].rstrip(".") + "."
 
 
 def amount(resource: str, quantity: Quantity) -> str:

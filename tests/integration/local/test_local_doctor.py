@@ -16,7 +16,8 @@ from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.trainer.why.site.examination import examine, gather
-from trainwright.controller.trainer.why.site.survey import Level, SiteSurvey
+from trainwright.controller.trainer.why.site.survey import NOTE, SiteSurvey
+from trainwright.plugins.contract import Severity
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 from trainwright.plugins.testing import replicated_job, runtime_document
@@ -36,11 +37,11 @@ async def gathered(client: Client, namespace: str = "default") -> SiteSurvey:
     return await gather(client, pipeline, lambda _: (), shipped_definitions(), namespace)
 
 
-async def findings(client: Client) -> dict[str, list[tuple[Level, str]]]:
+async def findings(client: Client) -> dict[str, list[tuple[Severity, str]]]:
     """What is wrong, by check."""
     site = await gathered(client)
     return {
-        one.title: [(finding.level, finding.message) for finding in one.findings]
+        one.title: [(finding.severity, finding.message) for finding in one.findings]
         for one in examine(site)
         if not one.is_sound
     }
@@ -91,7 +92,7 @@ PLANTED: dict[str, tuple[Callable[[Client], Awaitable[None]], str, str]] = {
 async def test_what_is_planted_is_found(tmp_path: Path) -> None:
     async with cluster(tmp_path / "one") as client:
         at_first = await findings(client)
-        assert {level for found in at_first.values() for level, _ in found} <= {Level.NOTE}, at_first
+        assert {severity for found in at_first.values() for severity, _ in found} <= {NOTE}, at_first
         for plant, check, message in PLANTED.values():
             await plant(client)
             found = await findings(client)

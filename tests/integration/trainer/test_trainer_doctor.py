@@ -9,7 +9,8 @@ from trainwright.controller.cli.doctor import shipped_definitions
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.trainer.why.site.examination import examine, gather
-from trainwright.controller.trainer.why.site.survey import Level
+from trainwright.controller.trainer.why.site.survey import PROBLEM
+from trainwright.plugins.contract import Severity
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 
@@ -38,14 +39,18 @@ LEFT_OVER: dict[str, Any] = {
 }
 
 
-async def findings(kubeconfig: str, namespace: str) -> dict[str, list[tuple[Level, str]]]:
+async def findings(kubeconfig: str, namespace: str) -> dict[str, list[tuple[Severity | None, str]]]:
     client = Client(HTTPTransport(load_config(kubeconfig)))
     try:
         pipeline = Pipeline(Registry.load(Selection.of(None)))
         site = await gather(client, pipeline, lambda _: (), shipped_definitions(), namespace)
     finally:
         await client.close()
-    return {one.title: [(finding.level, finding.message) for finding in one.findings] for one in examine(site)}
+    return {
+        one.title: [(finding.severity, finding.message) for finding in one.findings]
+        + ([(None, one.unread)] if one.unread else [])
+        for one in examine(site)
+    }
 
 
 @pytest.mark.real_control_plane("webhooks behind Services")
@@ -57,8 +62,8 @@ async def test_a_webhook_that_leads_nowhere_and_a_manager_that_is_missing(
         found = await findings(str(with_jobsets.kubeconfig), namespace)
     finally:
         with_jobsets.stored.delete("validatingwebhookconfiguration", LEFT_OVER["metadata"]["name"])
-    ((level, message),) = found["webhooks lead somewhere"]
-    assert level is Level.PROBLEM
+    ((severity, message),) = found["webhooks lead somewhere"]
+    assert severity is PROBLEM
     assert "validator.trainer.left-over.example leads to Service gone/gone, which does not exist" in message
     assert found["definitions"] == []
     assert found["JobSet is installed"] == []
@@ -69,8 +74,8 @@ async def test_a_user_without_rights_is_told_what_could_not_be_checked(
     with_jobsets: ControlPlane, namespace: str
 ) -> None:
     found = await findings(str(with_jobsets.add_user(f"nobody-{namespace}")), namespace)
-    ((level, message),) = found["webhooks lead somewhere"]
-    assert level is Level.UNKNOWN
+    ((severity, message),) = found["webhooks lead somewhere"]
+    assert severity is None
     assert "cannot list resource" in message
-    assert found["JobSet is installed"] == [] or found["JobSet is installed"][0][0] is Level.UNKNOWN
-    assert all(level is Level.UNKNOWN for one in found.values() for level, _ in one)
+    assert found["JobSet is installed"] == [] or found["JobSet is installed"][0][0] is None
+    assert all(severity is None for one in found.values() for severity, _ in one)

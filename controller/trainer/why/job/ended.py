@@ -17,6 +17,7 @@ from trainwright.controller.trainer.job.status import END_REASONS
 from trainwright.controller.trainer.job.status import STOPPED as STOPPED_JOBS
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS
 from trainwright.controller.trainer.recovery.verdict import summary_of
+from trainwright.controller.trainer.why import messages
 from trainwright.controller.trainer.why.catalogue import CATALOGUE, about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.containers import (
     FailedContainer,
@@ -29,7 +30,6 @@ from trainwright.controller.trainer.why.job.containers import (
     record_of,
 )
 from trainwright.controller.trainer.why.job.jobset import (
-    FIRST_JOB,
     attempts_of,
     cost_before,
     failing,
@@ -44,7 +44,7 @@ from trainwright.controller.trainer.why.job.nodes import (
     probe_that_failed,
     remaining,
 )
-from trainwright.controller.trainer.why.job.starting import REFUSALS, cannot_run, is_program_missing, not_created
+from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
 from trainwright.controller.trainer.why.words import (
     STEP_LABEL,
     ends_with,
@@ -97,7 +97,7 @@ def failed_as_a_whole(picture: Picture) -> Iterator[Cause]:
     good = made_good(picture)
     for pod in picture.present_pods:
         reason = str(dig(pod, "status.reason") or "")
-        if dig(pod, "status.phase") != "Failed" or reason in ("", EVICTED) or REFUSALS.fullmatch(reason):
+        if dig(pod, "status.phase") != "Failed" or reason in ("", EVICTED) or messages.POD_REFUSED.fullmatch(reason):
             continue
         is_told = holds(pod, "DisruptionTarget") or any(container.ended for container in containers_of(pod))
         if uid_of(pod) in good or is_told:
@@ -356,7 +356,7 @@ def _written(picture: Picture, failed: Document) -> Cause | None:
         # It ran until then, so no rank is the cause, and what is on record is of attempts before.
         return cause("Failed", message, about_job(picture), since)
     is_judged = reason == "ReachedMaxRestarts" and summary_of(record_data(picture)) is not None
-    if reason in END_REASONS or (is_judged and FIRST_JOB.search(message) is None):
+    if reason in END_REASONS or (is_judged and messages.FIRST_JOB.search(message) is None):
         about = here(picture, "ConfigMap", name_of_record(picture.name))
         return cause("RestartsExhausted", message, about=about, since=since)
     return None
@@ -460,7 +460,7 @@ def _without_evidence(picture: Picture, failed: Document) -> Cause:
     message, since = str(failed.get("message", "")), since_of(failed)
     about = about_job(picture)
     job = next((one for one in picture.jobs if holds(one, "Failed")), None)
-    named = FIRST_JOB.search(message)
+    named = messages.FIRST_JOB.search(message)
     if job is None and named is None:
         text = f"the job failed with reason {failed.get('reason')}: {quoted(message, 220)}"
         return cause("Failed", text, about, since)

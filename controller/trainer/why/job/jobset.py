@@ -23,6 +23,7 @@ from trainwright.controller.trainer.job.pods import attempt_of as attempt_of_pod
 from trainwright.controller.trainer.job.status import STOPPED
 from trainwright.controller.trainer.recovery.causes import FailureCause
 from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
+from trainwright.controller.trainer.why import messages
 from trainwright.controller.trainer.why.catalogue import about_jobset, cause, here
 from trainwright.controller.trainer.why.job.containers import record_data
 from trainwright.controller.trainer.why.kinds import SERVICE
@@ -31,8 +32,6 @@ from trainwright.plugins.contract import Cause, Picture, since_of
 from trainwright.plugins.contract.picture import BATCH_JOB, created_at, event_since, holds
 
 _UNMADE_SECONDS = 10.0
-FIRST_JOB = re.compile(r"first failed job: ([\w.-]+)")
-"""What JobSet says of a failure."""
 _RESTART, _FREE_RESTART = "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts"
 
 
@@ -214,7 +213,7 @@ def restarting(picture: Picture) -> Iterator[Cause]:
         return
     condition = holds(jobset, "RestartingJobSet") or {}
     message = str(condition.get("message", ""))
-    first = FIRST_JOB.search(message)
+    first = messages.FIRST_JOB.search(message)
     told = f"Job {first[1]} failed in the one before" if first else quoted(message, 160) or "a Job failed before"
     text = f"{attempt} starts: {told}"
     yield cause("Restarting", text, about_jobset(picture), since_of(condition))

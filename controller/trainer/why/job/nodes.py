@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers and pods that the cluster ended: probes, preemption, eviction, nodes that are gone or do not answer."""
 
-import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -10,6 +9,7 @@ from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.quantity import Quantity
 from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import EVICTED
+from trainwright.controller.trainer.why import messages
 from trainwright.controller.trainer.why.catalogue import about_job, cause, of_pods
 from trainwright.controller.trainer.why.job.containers import FailedContainer, made_good
 from trainwright.controller.trainer.why.job.scheduling import requests_of
@@ -29,15 +29,9 @@ _WHY = {
     "TerminationByKubelet": "was ended by its node, as when the node shuts down",
     "NodeRestarted": "ended with its node, which has started again",
 }
-_FAILED = re.compile(r"(Liveness|Startup) probe failed: ")
-"""The event `Unhealthy` of a probe that ends its container; a readiness probe does not."""
-_KILLED = re.compile(r"(?:Container (\S+) failed (?:liveness|startup) probe|Stopping container (\S+)$)")
-"""The event `Killing` of a kubelet; the second one is of a container that does not start again."""
 _PROBES = ("livenessProbe", "startupProbe")
 _WHOLE_SECONDS = timedelta(seconds=2)
 """Events and the ends of containers are written in whole seconds."""
-_LOW = re.compile(r"node was low on resource: ([\w./-]+)")
-_USED = re.compile(r"Container (\S+) was using (\S+?),")
 
 
 def disrupted(picture: Picture) -> Iterator[Cause]:
@@ -192,7 +186,9 @@ def probe_that_failed(
     ]
     killed = [at for at, event in events if container in _killed_by(event)]
     for at, event in events:
-        failed = _FAILED.match(str(event.get("message", ""))) if event.get("reason") == "Unhealthy" else None
+        failed = (
+            messages.PROBE_FAILED.match(str(event.get("message", ""))) if event.get("reason") == "Unhealthy" else None
+        )
         where = str(dig(event, "involvedObject.fieldPath") or "")
         if failed is None or (where and not where.endswith(f"{{{container}}}")):
             continue
@@ -205,7 +201,7 @@ def probe_that_failed(
 
 
 def _killed_by(event: Document) -> tuple[str | None, ...]:
-    found = _KILLED.match(str(event.get("message", ""))) if event.get("reason") == "Killing" else None
+    found = messages.PROBE_KILLED.match(str(event.get("message", ""))) if event.get("reason") == "Killing" else None
     return found.groups() if found is not None else ()
 
 
@@ -221,7 +217,7 @@ def eviction(picture: Picture, pod: Document) -> Cause | None:
 
 def evicted(picture: Picture, node: str, who: str, message: str) -> str:
     """Which node evicted which rank, and what for. `message` is that of the pod's status."""
-    low, used = _LOW.search(message), _USED.search(message)
+    low, used = messages.NODE_LOW.search(message), messages.CONTAINER_USED.search(message)
     if not low:
         return f"{node} evicted {who}: {quoted(message)}{made_again(picture)}"
     use = f", which used {used[2]}" if used else ""

@@ -3,8 +3,9 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
@@ -13,6 +14,7 @@ from trainwright.api.objects import Document, controller_of, dig, labels_of, nam
 from trainwright.api.quantity import Quantity
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, SUFFIX_RUNTIME_SNAPSHOT
+from trainwright.controller.trainer.why import messages
 from trainwright.controller.trainer.why.catalogue import RUNTIME_KINDS, about_job, cause, here, reference_of, runtime_of
 from trainwright.controller.trainer.why.job.jobset import summary_in
 from trainwright.controller.trainer.why.job.scheduling import requests_of
@@ -30,29 +32,15 @@ from trainwright.plugins.contract.picture import JOBSET, condition_of, created_a
 
 _LIMIT = 63
 _RANDOM = len("-abcde")
-_WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
-_FORBIDDEN = re.compile(r'(?:User "([^"…]+)" )?cannot (get|list|watch|create|patch|update|delete) resource "([^"]+)"')
-_QUOTA = re.compile(r"exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: ([^;\n]+)")
-_UNCOUNTED = re.compile(r"status unknown for quota: ([^,\s]+), resources: (\S+)")
-_TAKEN = re.compile(r"(\w+) (\S+) (?:exists without a controller|is controlled by (\S+ \S+))")
-_NOT_SERVED = re.compile(r"(?:does not serve|no matches for kind) \"?(\w+)\"? (?:of|in version) \"?([\w./-]+)\"?")
-_TOO_LONG = re.compile("must be no more than 63|too long|will exceed 63")
 _UNMADE_SECONDS = 10.0
 _SILENT_SECONDS = 60.0
 """How long a Job may have no pod without a word, as in a burst of Jobs."""
-_MUST_SPECIFY = re.compile(r"failed quota: ([^:]+): must specify (.+)")
-_SECURITY = re.compile(r'violates PodSecurity "([\w-]+):[^"]*": (.+)', re.DOTALL)
-_ACCOUNT = re.compile(r'error looking up service account \S+?/(\S+?):|serviceaccount "([^"]+)" not found')
-_PRIORITY = re.compile(r"no PriorityClass with name (\S+) was found")
-_RUNTIME = re.compile(r'RuntimeClass "([^"]+)" not found')
-_RANGE = re.compile(r"(maximum|minimum) (\S+) usage per (\w+) is ([^,.\s]+)(?:, but (request|limit) is ([^\s,.\]]+))?")
 _NAMED = (
-    ("serviceAccountName", SERVICE_ACCOUNT, _ACCOUNT),
-    ("priorityClassName", PRIORITY_CLASS, _PRIORITY),
-    ("runtimeClassName", RUNTIME_CLASS, _RUNTIME),
+    ("serviceAccountName", SERVICE_ACCOUNT, messages.NO_ACCOUNT),
+    ("priorityClassName", PRIORITY_CLASS, messages.NO_PRIORITY_CLASS),
+    ("runtimeClassName", RUNTIME_CLASS, messages.NO_RUNTIME_CLASS),
 )
 """What a pod names: the field, the kind, and the answer where it does not exist."""
-_DENIED = re.compile(r'admission webhook "([^"]+)" denied the request: (.+)', re.DOTALL)
 
 
 def refusals(picture: Picture) -> Iterator[Cause]:
@@ -109,7 +97,7 @@ def _translated(picture: Picture, reason: str, message: str, since: datetime | N
         name = f"{picture.name}{SUFFIX_RUNTIME_SNAPSHOT}"
         text = f"{quoted(message, 220)}" if name in message else f"ConfigMap {name} cannot be used: {quoted(message)}"
         return cause("SnapshotInvalid", text, here(picture, "ConfigMap", name), since)
-    for pattern, translate in _TRANSLATIONS:
+    for pattern, translate in _REFUSED_OBJECTS:
         if words := pattern.search(message):
             return translate(picture, words, since)
     if reason == "BuildFailed" or message.startswith("plugin "):
@@ -213,22 +201,22 @@ JOBSET_MISSING = (
 
 
 def _build_failed(message: str) -> str:
-    found = re.match(r"plugin (\S+): (.*)", message, re.DOTALL)
+    found = messages.BUILD_FAILED.match(message)
     if found is None:
         return f"the job cannot be built: {quoted(message, 240)}"
     return f"the {found[1]} plugin refuses the job: {quoted(found[2], 180)}; correct the runtime, or use another one"
 
 
-_TRANSLATIONS: tuple[tuple[re.Pattern[str], Callable[[Picture, re.Match[str], datetime | None], Cause]], ...] = (
-    (_WEBHOOK, _webhook),
-    (_UNCOUNTED, _uncounted),
-    (_QUOTA, _quota),
-    (_FORBIDDEN, _forbidden),
-    (_TOO_LONG, _name),
-    (_TAKEN, _name_taken),
-    (_NOT_SERVED, _scheduler),
+_REFUSED_OBJECTS: tuple[tuple[re.Pattern[str], Callable[[Picture, re.Match[str], datetime | None], Cause]], ...] = (
+    (messages.WEBHOOK_FAILED, _webhook),
+    (messages.QUOTA_UNCOUNTED, _uncounted),
+    (messages.QUOTA_EXCEEDED, _quota),
+    (messages.FORBIDDEN, _forbidden),
+    (messages.NAME_TOO_LONG, _name),
+    (messages.NAME_TAKEN, _name_taken),
+    (messages.NOT_SERVED, _scheduler),
 )
-"""What is looked for in an answer, in this order."""
+"""What is looked for in the answer to the manager, in this order."""
 
 
 def uncreated(picture: Picture) -> Iterator[Cause]:
@@ -260,50 +248,45 @@ def _from_events(picture: Picture, job: Document, wanted: int, done: int) -> Cau
     return None
 
 
-def _refused(  # noqa: PLR0911 - one return for each answer that is known
-    picture: Picture, job: Document, message: str, since: datetime | None, wanted: int, done: int
-) -> Cause:
+@dataclass(frozen=True, slots=True)
+class _Uncreated:
+    """A Job that lacks pods."""
+
+    picture: Picture
+    job: Document
+    count: str
+    """How many of its pods could be created, in words."""
+    more: dict[str, Any]
+    """Since when, and how many pods are missing."""
+
+    def told(self, reason: str, text: str, kind: str = "", name: str = "") -> Cause:
+        """A cause about an object of the namespace; without one, about the Job."""
+        about = here(self.picture, kind, name) if kind else About.of(self.job, "Job")
+        return cause(reason, text, about, **self.more)
+
+
+def _refused(picture: Picture, job: Document, message: str, since: datetime | None, wanted: int, done: int) -> Cause:
     message = message.removeprefix("Error creating: ")
     role = labels_of(job).get(LABEL_REPLICATED_JOB, name_of(job))
     of_role = f" of {role}" if len(replicated_jobs(picture)) > 1 else ""
     count = f"{done} of {counted(wanted, 'pod')}{of_role} could be created"
-    more: dict[str, Any] = {"since": since, "pods": wanted - done}
-    if found := _QUOTA.search(message):
-        return _pod_quota(picture, found, count, **more)
-    if found := _UNCOUNTED.search(message):
-        about = here(picture, "ResourceQuota", found[1])
-        text = f"{count}: ResourceQuota {found[1]} is not counted yet for {found[2]}; it is tried again"
-        return cause("QuotaExceeded", text, about, **more)
-    if found := _MUST_SPECIFY.search(message):
-        about = here(picture, "ResourceQuota", found[1])
-        text = (
-            f"{count}: ResourceQuota {found[1]} needs {quoted(found[2], 100)}: set it in "
-            "spec.trainer.resourcesPerNode, or in the runtime"
-        )
-        return cause("PodsRefused", text, about, **more)
-    if found := _SECURITY.search(message):
-        text = (
-            f"namespace {picture.namespace} allows {found[1]} pods only, and those of the job violate that: "
-            f"{_security(found[2])}; use another runtime, or another namespace"
-        )
-        about = About(kind="Namespace", namespace="", name=picture.namespace)
-        return cause("PodSecurityRefused", text, about, **more)
-    for _, resource, pattern in _NAMED:
+    uncreated = _Uncreated(picture, job, count, {"since": since, "pods": wanted - done})
+    for pattern, translate in _REFUSED_PODS:
         if found := pattern.search(message):
-            return _missing(picture, resource, found[1] or found[2], **more)
-    if found := _RANGE.search(message):
-        return _limit(picture, found, **more)
-    about = About.of(job, "Job")
-    if found := _WEBHOOK.search(message):
-        text = f"pods of the job cannot be created: webhook {found[1]} does not answer; ask who runs it"
-        return cause("PodWebhookUnreachable", text, about, **more)
-    if found := _DENIED.search(message):
-        text = f"{count}: webhook {found[1]} refuses them: {quoted(found[2], 160)}"
-        return cause("PodsRefused", text, about, **more)
-    return cause("PodsRefused", f"{count}: {quoted(message, 220)}", about, **more)
+            return translate(uncreated, found)
+    return cause("PodsRefused", f"{count}: {quoted(message, 220)}", About.of(job, "Job"), **uncreated.more)
 
 
-def _pod_quota(picture: Picture, found: re.Match[str], count: str, *, since: datetime | None, pods: int) -> Cause:
+def _pod_security(one: _Uncreated, found: re.Match[str]) -> Cause:
+    text = (
+        f"namespace {one.picture.namespace} allows {found[1]} pods only, and those of the job violate that: "
+        f"{_security(found[2])}; use another runtime, or another namespace"
+    )
+    about = About(kind="Namespace", namespace="", name=one.picture.namespace)
+    return cause("PodSecurityRefused", text, about, **one.more)
+
+
+def _pod_quota(one: _Uncreated, found: re.Match[str]) -> Cause:
     name = found[1].strip()
     asked, used, limited = (_amounts(found[number]) for number in (2, 3, 4))
     resource = next(iter(asked), "")
@@ -313,11 +296,11 @@ def _pod_quota(picture: Picture, found: re.Match[str], count: str, *, since: dat
     if never:
         advice = "it never fits: ask for less, or for a larger quota"
     text = (
-        f"{count}: ResourceQuota {name} allows {limited.get(resource)} {what}, {used.get(resource)} "
+        f"{one.count}: ResourceQuota {name} allows {limited.get(resource)} {what}, {used.get(resource)} "
         f"{'is' if used.get(resource) == '1' else 'are'} used, and each pod asks for {asked.get(resource)}; {advice}"
     )
     more: dict[str, Any] = {"severity": Severity.STUCK} if never else {}
-    return cause("QuotaExceeded", text, here(picture, "ResourceQuota", name), since, pods=pods, **more)
+    return cause("QuotaExceeded", text, here(one.picture, "ResourceQuota", name), **{**one.more, **more})
 
 
 def _amounts(text: str) -> dict[str, str]:
@@ -333,7 +316,7 @@ def _above(one: str, other: str) -> bool:
 
 def _security(text: str) -> str:
     """The settings that pods lack, of the text of pod security admission."""
-    found = re.findall(r"must (?:set|not set) ([\w.]+(?:=[\w\"/]+)?)", text)
+    found = messages.POD_SECURITY_LACKS.findall(text)
     names = [part.removeprefix("securityContext.") for part in found]
     return f"they lack {listed(names, 5)}" if names else quoted(text, 120)
 
@@ -350,9 +333,10 @@ def _missing(picture: Picture, resource: Resource, name: str, *, since: datetime
     return cause(f"{kind}Missing", text, About(kind=kind, namespace=place, name=name), since, pods=pods)
 
 
-def _limit(picture: Picture, found: re.Match[str], *, since: datetime | None, pods: int) -> Cause:
+def _limit(one: _Uncreated, found: re.Match[str]) -> Cause:
     bound, resource, per, allowed, _, asked = found.groups()
-    ranges = [name_of(one) for one in picture.list(LIMIT_RANGE)]
+    picture = one.picture
+    ranges = [name_of(each) for each in picture.list(LIMIT_RANGE)]
     name = ranges[0] if len(ranges) == 1 else ""
     who = f"LimitRange {name}" if name else "a LimitRange"
     most = "at most" if bound == "maximum" else "at least"
@@ -362,7 +346,45 @@ def _limit(picture: Picture, found: re.Match[str], *, since: datetime | None, po
         "change spec.trainer.resourcesPerNode, or the runtime"
     )
     about = here(picture, "LimitRange", name) if name else None
-    return cause("LimitRangeRefused", text, about, since, pods=pods)
+    return cause("LimitRangeRefused", text, about, **one.more)
+
+
+def _unspecified(one: _Uncreated, found: re.Match[str]) -> Cause:
+    what = f"{one.count}: ResourceQuota {found[1]} needs {quoted(found[2], 100)}"
+    text = f"{what}: set it in spec.trainer.resourcesPerNode, or in the runtime"
+    return one.told("PodsRefused", text, "ResourceQuota", found[1])
+
+
+def _pod_uncounted(one: _Uncreated, found: re.Match[str]) -> Cause:
+    text = f"{one.count}: ResourceQuota {found[1]} is not counted yet for {found[2]}; it is tried again"
+    return one.told("QuotaExceeded", text, "ResourceQuota", found[1])
+
+
+def _pod_webhook(one: _Uncreated, found: re.Match[str]) -> Cause:
+    text = f"pods of the job cannot be created: webhook {found[1]} does not answer; ask who runs it"
+    return one.told("PodWebhookUnreachable", text)
+
+
+def _pod_denied(one: _Uncreated, found: re.Match[str]) -> Cause:
+    return one.told("PodsRefused", f"{one.count}: webhook {found[1]} refuses them: {quoted(found[2], 160)}")
+
+
+def _absent(resource: Resource) -> "_OfPods":
+    return lambda one, found: _missing(one.picture, resource, found[1] or found[found.re.groups], **one.more)
+
+
+_OfPods: TypeAlias = Callable[[_Uncreated, re.Match[str]], Cause]
+_REFUSED_PODS: tuple[tuple[re.Pattern[str], _OfPods], ...] = (
+    (messages.QUOTA_EXCEEDED, _pod_quota),
+    (messages.QUOTA_UNCOUNTED, _pod_uncounted),
+    (messages.QUOTA_UNSPECIFIED, _unspecified),
+    (messages.POD_SECURITY, _pod_security),
+    *((pattern, _absent(resource)) for _, resource, pattern in _NAMED),
+    (messages.LIMIT_RANGE, _limit),
+    (messages.WEBHOOK_FAILED, _pod_webhook),
+    (messages.WEBHOOK_DENIED, _pod_denied),
+)
+"""What is looked for in the answer to the Job controller, in this order."""
 
 
 def _began(picture: Picture, job: Document) -> datetime | None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that have no node: too few free devices, nodes that are too small, selectors, taints, claims, gates."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -13,8 +12,8 @@ from trainwright.api.messages import counted
 from trainwright.api.nodes import is_local, selects, tolerates, untolerated
 from trainwright.api.objects import Document, controller_of, dig, name_of, uid_of
 from trainwright.api.quantity import Quantity
+from trainwright.controller.trainer.why import messages
 from trainwright.controller.trainer.why.catalogue import cause, here, of_pods, runtime_of
-from trainwright.controller.trainer.why.job.starting import CLAIM_TOLD
 from trainwright.controller.trainer.why.kinds import CLAIM, NODE, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import amount, listed, quoted, scheduler_says, verb
 from trainwright.plugins.contract import About, Cause, Picture, since_of
@@ -24,8 +23,6 @@ from trainwright.plugins.contract.podset import pod_requests
 
 UNSCHEDULABLE_SECONDS = 10.0
 NO_SCHEDULER_SECONDS = 60.0
-_REASON = re.compile(r"(\d+) ((?:(?!, \d+ ).)+)", re.DOTALL)
-_INSUFFICIENT = re.compile(r"Insufficient (\S+?)\.?$")
 _SELECTOR = "didn't match Pod's node affinity/selector"
 _TAINT = "untolerated taint"
 _GANG = ("PodGroup", "sibling pods", "gang", "pod group", "resource gap")
@@ -123,8 +120,10 @@ def _coming(picture: Picture, group: WaitingPods) -> Cause | None:
 def _why(picture: Picture, group: WaitingPods) -> Cause:
     if told := _claims(picture, group):
         return told
-    reasons = [(int(count), text.strip().rstrip(".")) for count, text in _REASON.findall(_after(group.message))]
-    short = sorted(found[1] for _, text in reasons if (found := _INSUFFICIENT.search(text)))
+    reasons = [
+        (int(count), text.strip().rstrip(".")) for count, text in messages.NODES_REASON.findall(_after(group.message))
+    ]
+    short = sorted(found[1] for _, text in reasons if (found := messages.INSUFFICIENT.search(text)))
     nodes = picture.list(NODE)
     if nodes and (told := _from_nodes(picture, group, nodes, short)) is not None:
         return told
@@ -143,7 +142,7 @@ def _why(picture: Picture, group: WaitingPods) -> Cause:
 
 def _claims(picture: Picture, group: WaitingPods) -> Cause | None:
     """The scheduler stops at a claim that is missing or has no volume."""
-    if found := CLAIM_TOLD.search(group.message):
+    if found := messages.CLAIM.search(group.message):
         return _claim_missing(picture, found[1], group) if found[2] == "not found" else None
     if "unbound immediate PersistentVolumeClaims" not in group.message:
         return None

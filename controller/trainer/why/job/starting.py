@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that have a node and do not start: images, volumes, variables, programs, sandboxes, nodes that refuse a pod."""
 
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import NO_PROGRAM, NOT_STARTED
 from trainwright.controller.trainer.failures.last_words import telling_line
+from trainwright.controller.trainer.why import messages
 from trainwright.controller.trainer.why.catalogue import here, of_pods
 from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of, made_good
 from trainwright.controller.trainer.why.kinds import CLAIM, CONFIG_MAP, SECRET
@@ -27,33 +27,11 @@ _WAITING = frozenset(
         "RegistryUnavailable",
     }
 )
-_REFUSED = re.compile(
-    r"\b(401|403|unauthorized|forbidden|authentication required|no basic auth|access denied|denied)\b", re.IGNORECASE
-)
-_ABSENT = re.compile(
-    r"not found|manifest unknown|name unknown|does not exist|no such (?:image|manifest)|404", re.IGNORECASE
-)
-_SILENT = re.compile(
-    r"time-?d? ?out|timeout|\b429\b|too ?many ?requests|\b50[0-9]\b|no such host|connection re(?:fused|set)|EOF|"
-    r"temporary failure|unreachable|server misbehaving|handshake|service unavailable|deadline exceeded",
-    re.IGNORECASE,
-)
 _CREATING_SECONDS = 60.0
-CLAIM_TOLD = re.compile(r'persistentvolumeclaim "([^"]+)" (not found|is being deleted)')
-_VOLUME = re.compile(r'volume "([^"]+)"')
-_SOURCE_MISSING = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
-_NO_KEY = re.compile(r"references non-existent (config|secret) key: (\S+)")
 _LOOK_SECONDS = 10.0
 """Most containers are created within that time, and nothing has to be looked for."""
 _KINDS = {"config": CONFIG_MAP, "configmap": CONFIG_MAP, "secret": SECRET}
-_KEY = re.compile(r"couldn't find key (\S+) in (ConfigMap|Secret) (\S+)")
 _START_FAILURES = frozenset({"RunContainerError", "CreateContainerError", "StartError"})
-_EXECUTABLE = re.compile(r'exec: "([^"]+)": (?:executable file not found|stat |no such file)')
-REFUSALS = re.compile(
-    r"UnexpectedAdmissionError|OutOf\w+|NodeAffinity|TopologyAffinityError|NodeShutdown|Preempting|PodOSSelector\w+|"
-    r"UnsupportedPod\w*|SysctlForbidden|AppArmor"
-)
-"""Reasons of pods that their node did not take."""
 
 
 class _Pull(NamedTuple):
@@ -76,7 +54,7 @@ def unpulled(picture: Picture) -> Iterator[Cause]:
             if reason == "ErrImagePull" and not picture.lasted(since, _FIRST_TRY_SECONDS):
                 continue
             message = str(dig(container.waiting, "message") or "")
-            if not any(pattern.search(message) for pattern in (_ABSENT, _REFUSED, _SILENT)):
+            if not any(pattern.search(message) for pattern in messages.PULL_ANSWERS):
                 # A back-off that does not repeat the answer. The pods of one image were answered alike.
                 if container.image not in said:
                     said[container.image] = _from_events(picture, pod, container.image)
@@ -101,11 +79,11 @@ def _kind(reason: str, message: str) -> str:
         return "ImageMissing"
     if reason == "RegistryUnavailable":
         return reason
-    if _REFUSED.search(message):
+    if messages.PULL_REFUSED.search(message):
         return "ImageForbidden"
-    if _SILENT.search(message):
+    if messages.REGISTRY_SILENT.search(message):
         return "RegistryUnavailable"
-    return "ImageMissing" if _ABSENT.search(message) else "RegistryUnavailable"
+    return "ImageMissing" if messages.IMAGE_ABSENT.search(message) else "RegistryUnavailable"
 
 
 def _told(picture: Picture, kind: str, image: str, pulls: list[_Pull]) -> Cause:
@@ -175,18 +153,18 @@ def _mount_events(picture: Picture, pod: Document) -> Iterator[tuple[str, str, A
     for event in picture.events(pod):
         if event.get("reason") in ("FailedMount", "FailedAttachVolume"):
             message = str(event.get("message", ""))
-            volume = _VOLUME.search(message)
+            volume = messages.VOLUME.search(message)
             yield message, volume[1] if volume else "", event_since(event)
 
 
 def _missing_by_event(picture: Picture, pod: Document) -> Cause | None:
     """The object, or the key of it, that an event names as missing and that was not made since."""
     for message, volume, since in _mount_events(picture, pod):
-        if (found := CLAIM_TOLD.search(message)) and found[2] == "not found":
+        if (found := messages.CLAIM.search(message)) and found[2] == "not found":
             resource, name = CLAIM, found[1]
-        elif found := _SOURCE_MISSING.search(message):
+        elif found := messages.SOURCE_MISSING.search(message):
             resource, name = _KINDS[found[1].lower()], found[2].rpartition("/")[2]
-        elif found := _NO_KEY.search(message):
+        elif found := messages.NO_KEY.search(message):
             return _key_missing(pod, found[1], found[2], volume, since)
         else:
             continue
@@ -261,10 +239,10 @@ def _variable(picture: Picture, pod: Document, container: PodContainer) -> Cause
         return None
     message = str(waiting.get("message", ""))
     since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
-    if found := _KEY.search(message):
+    if found := messages.VARIABLE_KEY.search(message):
         key, kind, name = found[1], found[2], found[3].rpartition("/")[2]
         what, advice = f"{kind} {name}, which has no key {key}", "add the key"
-    elif found := _SOURCE_MISSING.search(message):
+    elif found := messages.SOURCE_MISSING.search(message):
         key, kind, name = "", _KINDS[found[1].lower()].kind, found[2]
         what, advice = f"{kind} {name}, which does not exist in namespace {picture.namespace}", "create it"
     else:
@@ -323,7 +301,7 @@ def cannot_run(picture: Picture, who: str, message: str, program: str = "", *, w
 
     `program` is the first word of the command, if it is known. `was_run`: it was there, and looked for another program.
     """
-    named = _EXECUTABLE.search(message)
+    named = messages.EXECUTABLE.search(message)
     what = named[1] if named else program or "its command"
     if was_run and named is None:
         what, why = "its command", "a program is not in the image (exit code 127)"
@@ -344,7 +322,7 @@ def refused_by_node(picture: Picture) -> Iterator[Cause]:
     for pod in picture.present_pods:
         status = pod.get("status") or {}
         reason = str(status.get("reason", ""))
-        if status.get("phase") != "Failed" or uid_of(pod) in good or not REFUSALS.fullmatch(reason):
+        if status.get("phase") != "Failed" or uid_of(pod) in good or not messages.POD_REFUSED.fullmatch(reason):
             continue
         node = dig(pod, "spec.nodeName") or "its node"
         text = (

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that nobody works on: suspended, queued by Kueue, of another cluster, without a manager or JobSet."""
 
-import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -11,6 +10,7 @@ from trainwright.api.quantity import Quantity
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.api.trainer.v1alpha1.queues import LABEL_QUEUE
+from trainwright.controller.trainer.why import messages
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here
 from trainwright.controller.trainer.why.job.refusals import JOBSET_MISSING
 from trainwright.controller.trainer.why.kinds import (
@@ -33,15 +33,8 @@ from trainwright.plugins.contract.picture import JOBSET, condition_of, created_a
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 NO_WORKLOAD_SECONDS = 60.0
 NOT_RESUMED_SECONDS = 60.0
-_UNUSED = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
-_MAXIMUM = re.compile(
-    r"insufficient quota for (?P<resource>[^\s,]+),? in flavor [^\s,]+, (?:"
-    r"request > maximum capacity \((?P<asked>\S+) > (?P<most>[^\s)]+)\)|"
-    r".*?podset request \((?P<podset>[^\s)]+)\) > maximum capacity \((?P<capacity>[^\s)]+)\))"
-)
 _PASSED_OVER = "equivalent workload"
 """In the words of Kueue about a job that it did not look at, since one that asks for the same did not fit."""
-_STOPPED = re.compile(r"is (?:inactive|stopped)|stop(?:ped|Policy)", re.IGNORECASE)
 _WHY_EVICTED = {
     "Preempted": "preempted by a job of higher priority",
     "PodsReadyTimeout": "its pods were not ready in time",
@@ -143,7 +136,7 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
     target = f"ClusterQueue {cluster}" if cluster else f"queue {queue}"
     too_much = [
         (found["asked"] or found["podset"], found["resource"], found["most"] or found["capacity"])
-        for found in _MAXIMUM.finditer(message)
+        for found in messages.QUOTA_MAXIMUM.finditer(message)
     ]
     if reason in ("ExceedsMaxQuota", "NoMatchingFlavor") or too_much:
         if too_much:
@@ -185,7 +178,7 @@ def _what_lacks(picture: Picture, workload: Document, message: str) -> str:
 def _needed(message: str) -> str:
     """What must become free. Pods of several steps are added up one by one, so the largest number is the whole."""
     most: dict[str, dict[str, str]] = {}
-    for resource, flavor, more in _UNUSED.findall(message):
+    for resource, flavor, more in messages.QUOTA_UNUSED.findall(message):
         of_resource = most.setdefault(resource, {})
         of_resource[flavor] = max(of_resource.get(flavor, more), more, key=_amount)
     return listed([_by_flavor(resource, flavors) for resource, flavors in most.items()])
@@ -224,7 +217,7 @@ def _stopped(picture: Picture, queue: str, local: Document | None, cluster: str,
         stopper = itself
     elif cluster and (dig(picture.get(CLUSTER_QUEUE, cluster), "spec.stopPolicy") or "None") != "None":
         stopper = of_cluster
-    elif reserved.get("reason") == "Suspended" or _STOPPED.search(message):
+    elif reserved.get("reason") == "Suspended" or messages.QUEUE_STOPPED.search(message):
         stopper = of_cluster if cluster and "ClusterQueue" in message else itself
     else:
         return None

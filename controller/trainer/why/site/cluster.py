@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainwright.api.objects import Document, dig, wire
+from trainwright.controller.trainer.why.messages import WEBHOOK_FAILED
 from trainwright.controller.trainer.why.site.survey import (
     JOBSET_DEFINITION,
     JOBSET_GROUP,
     TRAINER_GROUP,
-    SiteFinding,
     SiteSurvey,
     containers_of,
-    first_of,
     note,
     problem,
     warning,
 )
+from trainwright.controller.trainer.why.words import listed
+from trainwright.plugins.contract import Cause
 from trainwright.plugins.contract.picture import condition_of
 
 _PROSE = frozenset({"description", "example", "externalDocs", "title"})
@@ -28,10 +29,9 @@ _TRIED = ((0, 10), (0, 12))
 """The minor versions that the tests run with: docs/admins/versions.md."""
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _TAG = re.compile(r":v?(\d+)\.(\d+)\.\d+")
-_FAILED = re.compile(r'failed calling webhook "([^"]+)"')
 
 
-def kubernetes(site: SiteSurvey) -> Iterator[SiteFinding]:
+def kubernetes(site: SiteSurvey) -> Iterator[Cause]:
     """Not older than the oldest that the tests run with."""
     found = re.match(r"v?(\d+)\.(\d+)", site.version)
     if found is None:
@@ -49,7 +49,7 @@ def kubernetes(site: SiteSurvey) -> Iterator[SiteFinding]:
         )
 
 
-def definitions(site: SiteSurvey) -> Iterator[SiteFinding]:
+def definitions(site: SiteSurvey) -> Iterator[Cause]:
     """Each definition is there and has the schema of this version."""
     found = site.definitions
     for name, shipped in sorted(site.shipped.items()):
@@ -81,7 +81,7 @@ def _structure(value: Any, *, in_properties: bool = False) -> Any:
     }
 
 
-def jobset(site: SiteSurvey) -> Iterator[SiteFinding]:
+def jobset(site: SiteSurvey) -> Iterator[Cause]:
     """JobSet is installed, in a version that was tried, and knows what the runtimes set."""
     versions = site.groups.get(JOBSET_GROUP)
     if versions is None:
@@ -120,7 +120,7 @@ def _is_too_old(site: SiteSurvey) -> bool:
     return bool(fields) and "groupName" not in (dig(fields, "items.properties") or {})
 
 
-def _unknown_to_it(site: SiteSurvey) -> Iterator[SiteFinding]:
+def _unknown_to_it(site: SiteSurvey) -> Iterator[Cause]:
     """What runtimes set and this JobSet does not know: it refuses their JobSets, since the manager applies them."""
     schema = _spec_schema(site)
     if not schema:
@@ -132,7 +132,7 @@ def _unknown_to_it(site: SiteSurvey) -> Iterator[SiteFinding]:
             by_field.setdefault(field, []).append(one.title)
     for field, titles in by_field.items():
         yield problem(
-            f"JobSet does not know the field {field} of {first_of(titles)}, and refuses their jobs",
+            f"JobSet does not know the field {field} of {listed(titles)}, and refuses their jobs",
             "install a newer JobSet, or take the field out of the runtime",
         )
 
@@ -164,14 +164,14 @@ def _properties(schema: Document, name: str) -> Document:
     return found
 
 
-def jobset_answer(site: SiteSurvey) -> Iterator[SiteFinding]:
+def jobset_answer(site: SiteSurvey) -> Iterator[Cause]:
     """JobSet's webhooks answer: a JobSet passes as a dry run."""
     if not site.has_group(JOBSET_GROUP):
         return
     probe = site.jobset_probe
     if probe.code == 201:
         return
-    failed = _FAILED.search(probe.message)
+    failed = WEBHOOK_FAILED.search(probe.message)
     if failed:
         yield problem(
             f"JobSet's webhook {failed[1]} does not answer, so no JobSet can be made: {probe.message}",

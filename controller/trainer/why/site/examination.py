@@ -2,9 +2,9 @@
 """Examines an installation: reads what its checks ask for, and runs all of them."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 
 import msgspec
@@ -21,18 +21,16 @@ from trainwright.controller.trainer.why.site import cluster, manager, runtimes
 from trainwright.controller.trainer.why.site.survey import (
     TRAINER_GROUP,
     CannotTell,
-    Level,
     Needed,
-    SiteFinding,
     SiteSurvey,
     TriedRuntime,
 )
-from trainwright.plugins.contract import OFFLINE, FactUnavailable
+from trainwright.plugins.contract import OFFLINE, Cause, FactUnavailable
 from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.contract.picture import Source
 from trainwright.plugins.pipeline import Pipeline
 
-Check = Callable[[SiteSurvey], Iterable[SiteFinding]]
+Check = Callable[[SiteSurvey], Iterable[Cause]]
 
 CHECKS: dict[str, Check] = {
     "Kubernetes": cluster.kubernetes,
@@ -62,25 +60,30 @@ CHECKS: dict[str, Check] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
     title: str
-    findings: tuple[SiteFinding, ...]
+    findings: tuple[Cause, ...]
+    unread: str = ""
+    """What could not be read, so that there may be more to find; empty: nothing."""
 
     @property
     def is_sound(self) -> bool:
         """Whether it found nothing, and could be made."""
-        return not self.findings
+        return not self.findings and not self.unread
 
 
 def examine(site: SiteSurvey) -> list[Examined]:
-    """Every check, with its findings; what cannot be checked is a finding of its own."""
-    return [Examined(title=title, findings=tuple(_run(check, site))) for title, check in CHECKS.items()]
+    """Every check, with its findings. Their reason is the title in CamelCase: `WebhooksAnswer`."""
+    return [_run(title, check, site) for title, check in CHECKS.items()]
 
 
-def _run(check: Check, site: SiteSurvey) -> Iterator[SiteFinding]:
+def _run(title: str, check: Check, site: SiteSurvey) -> Examined:
+    reason = "".join(word[0].upper() + word[1:] for word in title.split())
+    found: list[Cause] = []
     try:
-        yield from check(site)
-    except CannotTell as unread:
-        remedy = "ask for the right to read it, or let a cluster admin run this command"
-        yield SiteFinding(Level.UNKNOWN, f"not checked: {unread}", remedy)
+        for one in check(site):
+            found.append(replace(one, reason=reason))  # noqa: PERF401 - a check may find something before it fails
+    except CannotTell as error:
+        return Examined(title=title, findings=tuple(found), unread=str(error))
+    return Examined(title=title, findings=tuple(found))
 
 
 async def gather(

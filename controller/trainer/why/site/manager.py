@@ -12,7 +12,6 @@ from trainwright.controller.trainer.why.kinds import DEFAULT_HOME, SERVICE
 from trainwright.controller.trainer.why.site.survey import (
     TRAINER_GROUP,
     Probe,
-    SiteFinding,
     SiteSurvey,
     groups_of,
     note,
@@ -20,13 +19,14 @@ from trainwright.controller.trainer.why.site.survey import (
     services_of,
     warning,
 )
+from trainwright.plugins.contract import Cause
 
 _PATIENCE = timedelta(seconds=5)
 """Clocks differ, and a renewal takes a moment."""
 _SOON = dt.timedelta(days=7)
 
 
-def leads(site: SiteSurvey) -> Iterator[SiteFinding]:
+def leads(site: SiteSurvey) -> Iterator[Cause]:
     """A manager holds the Lease and renews it."""
     leases = site.leases
     if any(_is_held(site, lease) for lease in leases):
@@ -50,7 +50,7 @@ def leads(site: SiteSurvey) -> Iterator[SiteFinding]:
         yield problem("no manager works: its Lease was never made", "look into the manager's log")
 
 
-def one_manager(site: SiteSurvey) -> Iterator[SiteFinding]:
+def one_manager(site: SiteSurvey) -> Iterator[Cause]:
     """Only one installation manages TrainJobs."""
     holders = [lease for lease in site.leases if _is_held(site, lease)]
     if len(holders) > 1:
@@ -64,7 +64,7 @@ def one_manager(site: SiteSurvey) -> Iterator[SiteFinding]:
         yield warning(f"there are managers of TrainJobs in {places}", "remove all but one")
 
 
-def rights(site: SiteSurvey) -> Iterator[SiteFinding]:
+def rights(site: SiteSurvey) -> Iterator[Cause]:
     """The manager's service account has each right that its plugins and parts declare, where they declare it."""
     if not site.is_trainwright:
         return
@@ -93,7 +93,7 @@ def _options(site: SiteSurvey) -> str:
     return options + (" --config FILE" if site.if_read("configuration") or site.feature_gates else "")
 
 
-def clock(site: SiteSurvey) -> Iterator[SiteFinding]:
+def clock(site: SiteSurvey) -> Iterator[Cause]:
     """The clock of this machine agrees with the API server's. Tokens and certificates depend on clocks."""
     if site.skew is not None and abs(site.skew) > 30:
         where = "ahead of" if site.skew > 0 else "behind"
@@ -121,7 +121,7 @@ def _is_held(site: SiteSurvey, lease: Document) -> bool:
     return bool(parse(spec["renewTime"]) + lasts + _PATIENCE >= site.now)
 
 
-def answer(site: SiteSurvey) -> Iterator[SiteFinding]:
+def answer(site: SiteSurvey) -> Iterator[Cause]:
     """A TrainJob passes the webhooks as a dry run: they refuse it, since its runtime does not exist."""
     if not site.has_group(TRAINER_GROUP):
         return
@@ -150,7 +150,7 @@ def answer(site: SiteSurvey) -> Iterator[SiteFinding]:
         )
 
 
-def targets(site: SiteSurvey) -> Iterator[SiteFinding]:
+def targets(site: SiteSurvey) -> Iterator[Cause]:
     """The Service of each webhook exists. Webhooks of a removed installation refuse everything."""
     for configuration in site.webhooks:
         missing = {key for key in services_of(configuration) if site.one(SERVICE, key[1], key[0]) is None}
@@ -163,7 +163,7 @@ def targets(site: SiteSurvey) -> Iterator[SiteFinding]:
             )
 
 
-def certificates(site: SiteSurvey) -> Iterator[SiteFinding]:
+def certificates(site: SiteSurvey) -> Iterator[Cause]:
     """The authorities in the webhook configurations are valid for a while."""
     for configuration in site.webhooks:
         for hook in configuration.get("webhooks") or ():

@@ -13,14 +13,14 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime, pods_of
 from trainwright.controller.trainer.why.job.scheduling import allocatable
 from trainwright.controller.trainer.why.kinds import CLUSTER_QUEUE, KUEUE, PRIORITY_CLASS, QUOTA, RUNTIME_CLASS
 from trainwright.controller.trainer.why.site.survey import (
-    SiteFinding,
     SiteSurvey,
     TriedRuntime,
-    first_of,
     note,
     problem,
     warning,
 )
+from trainwright.controller.trainer.why.words import listed
+from trainwright.plugins.contract import Cause
 
 _GANGS = {
     "coscheduling": ("scheduling.x-k8s.io", "the scheduler plugins (https://scheduler-plugins.sigs.k8s.io)"),
@@ -35,7 +35,7 @@ _MANY = 100
 _NVIDIA = "nvidia.com/gpu"
 
 
-def usable(site: SiteSurvey) -> Iterator[SiteFinding]:
+def usable(site: SiteSurvey) -> Iterator[Cause]:
     """A one-node job of each runtime passes admission and can be built. Gangs with an order are among the warnings."""
     for one in site.rendered:
         if one.problem:
@@ -46,7 +46,7 @@ def usable(site: SiteSurvey) -> Iterator[SiteFinding]:
             yield warning(f"{one.title}: {told}", "correct the runtime")
 
 
-def named(site: SiteSurvey) -> Iterator[SiteFinding]:
+def named(site: SiteSurvey) -> Iterator[Cause]:
     """The classes that the pods of each runtime name exist."""
     for one in site.rendered:
         for job, pod in pods_of(one.runtime):
@@ -58,7 +58,7 @@ def named(site: SiteSurvey) -> Iterator[SiteFinding]:
                 yield _lacks(one, job, f"RuntimeClass {name}")
 
 
-def gangs(site: SiteSurvey) -> Iterator[SiteFinding]:
+def gangs(site: SiteSurvey) -> Iterator[Cause]:
     """The gang scheduler of each runtime is installed, and its pods ask for it."""
     for one in site.rendered:
         policy = one.runtime.spec_or_empty.pod_group_policy_or_empty
@@ -77,7 +77,7 @@ def gangs(site: SiteSurvey) -> Iterator[SiteFinding]:
                 )
 
 
-def evidence(site: SiteSurvey) -> Iterator[SiteFinding]:
+def evidence(site: SiteSurvey) -> Iterator[Cause]:
     """The logs of failed pods survive: by restartPolicy Never, or by the manager's record."""
     if not site.managers:
         return  # whose features are not known, as those of a local cluster
@@ -90,12 +90,12 @@ def evidence(site: SiteSurvey) -> Iterator[SiteFinding]:
     ]
     if losing:
         yield note(
-            f"after the backoff limit, failed pods and their logs are gone with {first_of(sorted(losing))}",
+            f"after the backoff limit, failed pods and their logs are gone with {listed(losing)}",
             "turn on the feature gate Explain, which records them, or set restartPolicy: Never in the runtimes",
         )
 
 
-def lifetimes(site: SiteSurvey) -> Iterator[SiteFinding]:
+def lifetimes(site: SiteSurvey) -> Iterator[Cause]:
     """No JobSet deletes itself."""
     for one in site.rendered:
         seconds = one.runtime.spec_or_empty.template_or_empty.spec_or_empty.ttl_seconds_after_finished
@@ -107,13 +107,13 @@ def lifetimes(site: SiteSurvey) -> Iterator[SiteFinding]:
             )
 
 
-def _lacks(one: TriedRuntime, job: ReplicatedJob, what: str) -> SiteFinding:
+def _lacks(one: TriedRuntime, job: ReplicatedJob, what: str) -> Cause:
     return problem(
         f"{one.title}: the pods of {job.name} name {what}, which does not exist", "create it, or correct the runtime"
     )
 
 
-def devices(site: SiteSurvey) -> Iterator[SiteFinding]:
+def devices(site: SiteSurvey) -> Iterator[Cause]:
     """Nodes offer the extended resources that runtimes name, enough of them on one node."""
     asked: dict[str, dict[str, int]] = {}
     for one in site.rendered:
@@ -151,7 +151,7 @@ def _on_this_machine(name: str) -> str:
     return f"run their jobs on a cluster whose nodes have it: a local cluster offers {_NVIDIA} and no other devices"
 
 
-def queues(site: SiteSurvey) -> Iterator[SiteFinding]:
+def queues(site: SiteSurvey) -> Iterator[Cause]:
     """Where Kueue is installed, it manages TrainJobs, and its queues have quota for what runtimes ask for."""
     if not site.has_group(KUEUE):
         return
@@ -173,7 +173,7 @@ def queues(site: SiteSurvey) -> Iterator[SiteFinding]:
             )
 
 
-def quotas(site: SiteSurvey) -> Iterator[SiteFinding]:
+def quotas(site: SiteSurvey) -> Iterator[Cause]:
     """No ResourceQuota of a namespace with TrainJobs is used up."""
     places = {namespace_of(job) for job in site.all_of(TrainJob.RESOURCE)}
     for quota in site.all_of(QUOTA):
@@ -191,7 +191,7 @@ def quotas(site: SiteSurvey) -> Iterator[SiteFinding]:
             )
 
 
-def leftovers(site: SiteSurvey) -> Iterator[SiteFinding]:
+def leftovers(site: SiteSurvey) -> Iterator[Cause]:
     """Finished TrainJobs do not pile up."""
     ends = sorted(
         parse(condition["lastTransitionTime"])

@@ -4,7 +4,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import Enum
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import KubernetesError
 from trainwright.controller.trainer.why import kinds
+from trainwright.plugins.contract import Cause, Severity
 from trainwright.plugins.contract.errors import Verdict
 from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.contract.picture import Query, Source, Survey, Verb
@@ -35,32 +35,16 @@ _TRIED = "trainwright-doctor-dry-run"
 _DEFAULT = "default"
 
 
-class Level(Enum):
-    """How much a finding asks of the admin."""
-
-    PROBLEM = "problem"
-    """Jobs cannot run, or some of them cannot."""
-    WARNING = "warning"
-    """Jobs run, and something will go wrong with some of them."""
-    NOTE = "note"
-    UNKNOWN = "unknown"
-    """It could not be checked."""
+PROBLEM, WARNING, NOTE = Severity.STUCK, Severity.TEMPORARY, Severity.WAITS
+"""Jobs cannot run, or some of them; they run, and something will go wrong with some; nothing has to be done."""
 
 
-@dataclass(frozen=True, slots=True)
-class SiteFinding:
-    level: Level
-    message: str
-    remedy: str
+def _found(severity: Severity, message: str, remedy: str) -> Cause:
+    """A finding of a check; `examine` gives it the reason, which is that of its check."""
+    return Cause(reason="", message=message, remedy=remedy, severity=severity)
 
 
-problem, warning, note = (partial(SiteFinding, level) for level in (Level.PROBLEM, Level.WARNING, Level.NOTE))
-
-
-def first_of(names: Sequence[str]) -> str:
-    """`a, b, c and 4 more`."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more}"
+problem, warning, note = (partial(_found, severity) for severity in (PROBLEM, WARNING, NOTE))
 
 
 class CannotTell(Exception):  # noqa: N818 - it is no error of the check

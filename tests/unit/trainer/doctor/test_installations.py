@@ -10,7 +10,7 @@ from tests.unit.trainer.doctor.test_doctor_checks import deployment, lease, soun
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
 from trainwright.controller.cli.doctor import text_of
-from trainwright.controller.trainer.why.site.survey import Level, Probe
+from trainwright.controller.trainer.why.site.survey import NOTE, PROBLEM, Probe
 
 
 def limited(*arguments: str) -> Document:
@@ -27,13 +27,13 @@ def test_a_manager_of_one_namespace_is_not_said_to_leave_others_unchecked(argume
     # No webhook was asked, since the dry run was made elsewhere.
     elsewhere = replace(site, job_probe=Probe(code=201), tried_in="default")
     ((told, finding),) = [(one.title, finding) for one in examine(elsewhere) for finding in one.findings]
-    assert (told, finding.level) == ("webhooks answer", Level.NOTE)
+    assert (told, finding.severity) == ("webhooks answer", NOTE)
     assert (
         finding.message == "the manager manages the TrainJobs of namespace team only; nothing checks those of default"
     )
     assert "--namespace team" in finding.remedy
     there = replace(elsewhere, tried_in="team")
-    assert [finding.level for one in examine(there) for finding in one.findings] == [Level.PROBLEM]
+    assert [finding.severity for one in examine(there) for finding in one.findings] == [PROBLEM]
     lacking = replace(site, denied=[(Rule("", "secrets", ("get",), (), True), "get")])
     assert "may not get secrets in namespace team, as the manager must" in text_of(examine(lacking))
 

@@ -22,7 +22,7 @@ from trainwright.controller.trainer.assembly.part import Rights
 from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.why.site.examination import gather
-from trainwright.controller.trainer.why.site.survey import CONFIGURATION, CONFIGURATION_KEY, SiteSurvey
+from trainwright.controller.trainer.why.site.survey import CONFIGURATION, CONFIGURATION_KEY, PROBLEM, SiteSurvey
 from trainwright.plugins.registry import Registry
 
 ACCOUNT = "system:serviceaccount:kubeflow-system:manager"
@@ -179,9 +179,8 @@ async def test_a_configuration_that_cannot_be_read_is_not_taken_for_none() -> No
     cluster.hidden = "configmaps"
     site, _ = await cluster.examine()
     (found,) = [one for one in examine(site) if one.title == "rights of the manager"]
-    levels = [finding.level.value for finding in found.findings]
-    assert levels[-1] == "unknown"
-    assert set(levels[:-1]) == {"problem"}
+    assert {finding.severity for finding in found.findings} == {PROBLEM}
+    assert found.unread
 
 
 def test_a_plugin_that_is_not_installed_here_is_said() -> None:
