@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,7 +33,6 @@ from trainwright.controller.local.apiserver.http.pages import (
     DiscoveryPages,
     OpenAPIPages,
     PodMetrics,
-    RootPage,
     health,
     version,
 )
@@ -54,7 +54,7 @@ from trainwright.controller.local.apiserver.kinds.registry import ResourceRegist
 from trainwright.controller.local.apiserver.store import ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.store.store import expire_events
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
-from trainwright.controller.local.apiserver.verbs.pods import Bindings, Evictions, PodExecs, PodLogs, PodPortForwards
+from trainwright.controller.local.apiserver.verbs.pods import bind, connect_exec, evict, forward_ports, stream_log
 from trainwright.controller.local.controllers import declare_controllers, jobset_webhooks
 from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.credentials import Credentials, write_private
@@ -189,7 +189,6 @@ async def assembled(
             health,
             version,
             DiscoveryPages(registry),
-            RootPage(registry),
             OpenAPIPages(registry),
             IssuerPages(signing_key, tokens.issuer, address),
         ),
@@ -199,10 +198,10 @@ async def assembled(
         now=now,
     )
     serve_identity(server, tokens, authenticator, authorizer, Chain((plugins.mutate,)))
-    server.register_handler("", "pods", "binding", Bindings(server.writes, server.admission).create)
+    server.register_handler("", "pods", "binding", partial(bind, server.writes, admission))
     _serve_pods(server, _no_node, _no_node, _no_node)
-    evictions = Evictions(server.writes, Deletes(store, Chain(), conversions), server.admission)
-    server.register_handler("", "pods", "eviction", evictions.create)
+    evictions = partial(evict, server.writes, Deletes(store, Chain(), conversions), admission)
+    server.register_handler("", "pods", "eviction", evictions)
     if snapshot is not None:
         store.begin_with(snapshot.objects)
         definitions.restore(snapshot.definitions)
@@ -236,7 +235,7 @@ async def api_server(
         for_others: serve kinds, such as StatefulSets, that only controllers from elsewhere act on.
         rbac: authorize by roles and bindings. Else all users with credentials may do everything.
         snapshot: begin with it, instead of what is in the folder; with `memory`, and the same keys and `rbac`.
-        request_log: file for a line about each request, in the form of kube-apiserver's audit log.
+        request_log: file for a line about each request (`http/requestlog.py`).
         now: the time of day.
 
     Raises:
@@ -347,7 +346,7 @@ async def local_cluster(
         rbac: authorize by roles and bindings.
         for_others: serve kinds, such as StatefulSets, that only controllers from elsewhere act on.
         snapshot: of an API server, to begin with; see there.
-        request_log: file for a line about each request, in the form of kube-apiserver's audit log.
+        request_log: file for a line about each request (`http/requestlog.py`).
         beside: runs a manager of an operator. It is entered before the controllers and the node begin, so that it sees
             what becomes of pods that an earlier run left behind, and left before they end.
         now: the time of day.
@@ -417,9 +416,9 @@ def _serve_pods(
     """Answer requests for logs, processes and ports of pods."""
     store, admission = server.store, server.admission
     for name, handler in (
-        ("log", PodLogs(store, logs, gone).get),
-        ("exec", PodExecs(store, execs, admission).connect),
-        ("portforward", PodPortForwards(store, ports, admission).connect),
+        ("log", partial(stream_log, store, logs, gone=gone)),
+        ("exec", partial(connect_exec, store, execs, admission)),
+        ("portforward", partial(forward_ports, store, ports, admission)),
     ):
         server.register_handler("", "pods", name, handler)
 

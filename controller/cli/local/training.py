@@ -58,7 +58,7 @@ async def training_cluster(
         port: of the API server; 0 for that of the last run, or a free one.
         memory: keep no state file.
         rbac: authorize by roles and bindings; the shipped roles for people are there.
-        request_log: file for a line about each request, in the form of kube-apiserver's audit log.
+        request_log: file for a line about each request (`http/requestlog.py`).
 
     Raises:
         StateFileError: the state file cannot be used.

@@ -295,28 +295,23 @@ async def documents_of(server: Server) -> dict[str, Document]:
 
 
 async def test_documents(server: Server) -> None:
+    """What there is of operations is as on the real server: the kind, and what a patch takes."""
     for path, ours in (await documents_of(server)).items():
         real = await server.get(f"/openapi/v3/{path}")
         for place, item in ours["paths"].items():
-            for method in ("get", "put", "post", "patch", "delete"):
-                if method not in item:
-                    continue
+            for method, found in item.items():
                 if method == "patch" and "{name}" not in place:
-                    assert "create" in item["post"]["operationId"]
+                    assert real["paths"][place].keys() & {"post", "patch"} == {"post"}
                     continue  # ours alone, for kubectl
-                found, expected = item[method], real["paths"][place][method]
-                for key in ("operationId", "x-kubernetes-action", "x-kubernetes-group-version-kind"):
-                    assert found[key] == expected[key], (place, method)
-                parameters = {
-                    (one["name"], one["in"], one["schema"]["type"])
-                    for level in (expected, real["paths"][place])
-                    for one in level.get("parameters", ())
-                }
-                for one in (*found.get("parameters", ()), *item["parameters"]):
-                    assert (one["name"], one["in"], one["schema"]["type"]) in parameters, (place, method)
-                bodies = expected.get("requestBody", {}).get("content", {})
-                for kind, body in found.get("requestBody", {}).get("content", {}).items():
-                    assert body == (bodies.get(kind) or bodies.get("*/*")), (place, method)
+                expected = real["paths"][place][method]
+                kind = "x-kubernetes-group-version-kind"
+                assert found[kind] == expected[kind], (place, method)
+                parameters = {one["name"]: one["schema"]["type"] for one in expected.get("parameters", ())}
+                for one in found.get("parameters", ()):
+                    assert one["schema"]["type"] == parameters[one["name"]], (place, method)
+                assert found.get("requestBody", {"content": {}})["content"].items() <= (
+                    expected.get("requestBody", {}).get("content", {}).items()
+                ), (place, method)
 
 
 async def test_models_of_custom_resources(server: Server) -> None:

@@ -31,7 +31,7 @@ from trainwright.controller.local.apiserver.verbs.channels import (
     control_frame,
     data_frame,
 )
-from trainwright.controller.local.apiserver.verbs.pods import PodExecs, PodPortForwards
+from trainwright.controller.local.apiserver.verbs.pods import connect_exec, forward_ports
 from trainwright.controller.local.cluster import RunningServer, api_server
 from trainwright.controller.local.podaccess import ExecRequest, Streams, UnavailableError
 from trainwright.controller.runtime import Client, HTTPTransport
@@ -51,7 +51,7 @@ from trainwright.controller.runtime.testing.waiting import eventually
 
 POD = "/api/v1/namespaces/default/pods/p"
 PATH, PLACE = f"{POD}/exec", f"{POD}/portforward"
-TUNNEL, CHANNELS = FORWARD
+(TUNNEL,) = FORWARD
 
 
 def upgrade(*protocols: str) -> dict[str, str]:
@@ -100,8 +100,8 @@ class Server:
         self.api = api
         self.session: Session | UnavailableError = Session()
         self.asked: ExecRequest | None = None
-        execs = PodExecs(api.server.store, self._start, api.server.admission)
-        api.server.register_handler("", "pods", "exec", execs.connect)
+        execs = partial(connect_exec, api.server.store, self._start, api.server.admission)
+        api.server.register_handler("", "pods", "exec", execs)
 
     async def _start(self, namespace: str, pod: str, request: ExecRequest) -> Session:
         assert (namespace, pod) == ("default", "p")
@@ -391,8 +391,8 @@ async def listening(server: Server) -> AsyncIterator[Server]:
                 raise ConnectionRefusedError("connection refused")
             return await asyncio.open_connection("127.0.0.1", real)
 
-        forwards = PodPortForwards(server.api.server.store, connect, server.api.server.admission)
-        server.api.server.register_handler("", "pods", "portforward", forwards.connect)
+        forwards = partial(forward_ports, server.api.server.store, connect, server.api.server.admission)
+        server.api.server.register_handler("", "pods", "portforward", forwards)
         yield server
 
 
@@ -469,21 +469,6 @@ async def test_a_client_that_goes_ends_its_connection(monkeypatch: pytest.Monkey
         await asyncio.wait_for(ended.wait(), 10)
         await socket.to_server.put(None)
         await asyncio.wait_for(serving, 10)
-
-
-async def test_a_pair_of_channels_for_each_port(listening: Server) -> None:
-    socket = Socket(CHANNELS)
-    answer = await listening.request("ports=80&ports=81", headers=upgrade(*FORWARD), path=PLACE)
-    assert answer.upgrade is not None
-    serving = asyncio.ensure_future(answer.upgrade.serve(socket))
-    found = [await socket.answer() for _ in range(5)]
-    eighty, other = (80).to_bytes(2, "little"), (81).to_bytes(2, "little")
-    refused = b"\x03error forwarding port 81: connection refused"
-    assert sorted(found) == sorted([b"\0" + eighty, b"\1" + eighty, b"\2" + other, b"\3" + other, refused])
-    await socket.to_server.put(b"\0hello")
-    await socket.to_server.put(b"\2unheard")
-    await socket.to_server.put(None)
-    await asyncio.wait_for(serving, 10)
 
 
 @pytest.mark.parametrize(

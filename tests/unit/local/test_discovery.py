@@ -7,12 +7,11 @@ tests/integration/local/test_views_on_the_real_server.py compares the documents 
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.unit.local.things import built_in, custom
 from trainwright.controller.local.apiserver.errors import StatusError
-from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, RootPage, health
+from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, health
 from trainwright.controller.local.apiserver.kinds.built_in import serve_built_in
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
@@ -171,12 +170,3 @@ def test_health(path: str) -> None:
 @pytest.mark.parametrize("path", ["/healthzz", "/readyz/other", "/livez/shutdown"])
 def test_other_checks(path: str) -> None:
     assert health(ServerRequest(method="GET", path=path)) is None
-
-
-def test_the_root_lists_all_paths(registry: ResourceRegistry) -> None:
-    answer = RootPage(registry)(ServerRequest(method="GET", path="/"))
-    assert answer is not None
-    paths = msgspec.json.decode(answer.body)["paths"]
-    assert paths == sorted(paths)
-    assert {"/api", "/api/v1", "/apis", "/apis/batch", "/apis/batch/v1", "/livez/ping", "/version"} <= set(paths)
-    assert RootPage(registry)(ServerRequest(method="GET", path="/other")) is None

@@ -2,8 +2,9 @@
 """PodSecurity: pods are held to the level that labels of their namespace name, `baseline` or `restricted`.
 
 A pod that violates the level `enforce` is refused. One that violates `warn` is admitted with a warning, and so is an
-object with a template of pods. `audit` shows in the log of requests. A version other than `latest` is shown and means
-the latest all the same: the checks are those of Kubernetes 1.36. Fields of Windows are not checked.
+object with a template of pods. Labels of the mode `audit` are checked and change nothing: there is no audit log. A
+version other than `latest` is shown and means the latest all the same: the checks are those of Kubernetes 1.36. Fields
+of Windows are not checked.
 
 Sources: https://kubernetes.io/docs/concepts/security/pod-security-standards/ and, for the order of the checks and their
 texts, k8s.io/pod-security-admission 0.36.
@@ -123,7 +124,7 @@ class PodSecurity:
             if old is None or _images(new) != _images(old):
                 self._check_pod(call, new)
         elif (template := dig(new, _TEMPLATES.get(kind, "-"))) is not None:
-            self._tell(call, template, self._policy(call.namespace))
+            self._warn(call, template, self._policy(call.namespace)["warn"])
 
     def _policy(self, namespace: str) -> Policy:
         stored = self._store.get("namespaces", ObjectName("", namespace))
@@ -131,22 +132,15 @@ class PodSecurity:
 
     def _check_pod(self, call: RequestInfo, pod: Document) -> None:
         policy = self._policy(call.namespace)
-        call.request.audit[_PREFIX + "enforce-policy"] = str(policy["enforce"])
-        found = violations(pod, policy["enforce"].level)
-        self._tell(call, pod, policy if not found else {"audit": policy["audit"]})
-        if found:
+        if found := violations(pod, policy["enforce"].level):
             name = name_of(pod) or (pod.get("metadata") or {}).get("generateName") or "Unknown"
             why = f'violates PodSecurity "{policy["enforce"]}": {_details(found)}'
             raise errors.forbidden("", "pods", name, why)
+        self._warn(call, pod, policy["warn"])
 
-    def _tell(self, call: RequestInfo, pod: Document, policy: Policy) -> None:
-        for mode in ("audit", "warn"):
-            if mode in policy and (found := violations(pod, policy[mode].level)):
-                text = f'would violate PodSecurity "{policy[mode]}": {_details(found)}'
-                if mode == "warn":
-                    call.warn(text)
-                else:
-                    call.request.audit[_PREFIX + "audit-violations"] = text
+    def _warn(self, call: RequestInfo, pod: Document, named: LevelVersion) -> None:
+        if found := violations(pod, named.level):
+            call.warn(f'would violate PodSecurity "{named}": {_details(found)}')
 
     def _check_namespace(self, call: RequestInfo, new: Document, old: Document | None) -> None:
         policy, wrong = policy_of(labels_of(new))

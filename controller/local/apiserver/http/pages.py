@@ -23,16 +23,6 @@ _CHECKS = {
     "readyz": (*_ALIVE, "etcd-readiness", "informer-sync", "shutdown"),
 }
 """Health checks by path. While the server answers, all of them pass."""
-_PATHS = (
-    *(f"/{root}" for root in _CHECKS),
-    "/.well-known/openid-configuration",
-    "/apis",
-    "/apis/",
-    "/openapi/v3",
-    "/openapi/v3/",
-    "/openid/v1/jwks",
-    "/version",
-)
 KUBERNETES_VERSION = "1.36.3"
 _BUILD_DATE = "1970-01-01T00:00:00Z"
 _KEPT_ANSWERS = 100
@@ -97,23 +87,6 @@ class DiscoveryPages:
                 # aggregated document for the plain one and finds no resource in it.
                 answer.status, answer.body = 304, b""
         return answer
-
-
-class RootPage:
-    """The paths of all other pages, which `kubectl get --raw /` shows."""
-
-    def __init__(self, registry: ResourceRegistry) -> None:
-        self._registry = registry
-
-    def __call__(self, request: ServerRequest) -> ServerResponse | None:
-        """Answer a request for the root."""
-        if request.path not in ("/", "/index.html"):
-            return None
-        paths = {*_PATHS, *(f"/{root}/{check}" for root, checks in _CHECKS.items() for check in checks)}
-        for group in discovery.groups_of(self._registry):
-            folder = f"/apis/{group.name}" if group.name else "/api"
-            paths |= {folder, *(f"{folder}/{version}" for version in group.versions)}
-        return ServerResponse.of({"paths": sorted(paths)})
 
 
 class OpenAPIPages:

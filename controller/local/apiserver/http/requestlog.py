@@ -1,36 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log of requests in the form of kube-apiserver's audit log, at the level Metadata: one JSON document per line.
+"""A log of requests: one JSON document per line, with the fields of kube-apiserver's audit log that the test kit reads.
 
-https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/
-A line is in the file before its request is answered, so who got an answer finds the call. Requests that last (watches,
-followed logs, exec) get a line of the stage ResponseStarted, and one more when they end.
+A line is in the file before its request is answered, so who got an answer finds the call. That of a watch has the stage
+ResponseStarted, as in kube-apiserver; all others have ResponseComplete, also where the answer is a stream.
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote, urlencode
 
-import msgspec
-
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.api.surroundings import new_uid
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.authorization.authorizer import AccessDecision
 from trainwright.controller.local.apiserver.request.info import (
     RequestInfo,
     Route,
     ServerRequest,
-    ServerResponse,
-    ServerWebSocket,
-    Upgrade,
     User,
     encode,
     user_info,
@@ -39,17 +30,12 @@ from trainwright.controller.local.apiserver.request.info import (
 
 log = logging.getLogger(__name__)
 
-_STARTED, _COMPLETE = "ResponseStarted", "ResponseComplete"
-_LASTING = ("exec", "log")
-_NAME_FIELD = "metadata.name="
-
 
 @dataclass(slots=True)
 class Exchange:
     """A request, and what the server finds out about it."""
 
     request: ServerRequest
-    received: datetime
     user: User | None = None
     impersonated: User | None = None
     route: Route | None = None
@@ -74,48 +60,11 @@ class RequestLog:
         """Open a file, which is made or continued. Raises OSError."""
         return await asyncio.to_thread(lambda: cls(path, now=now))
 
-    async def finish(self, exchange: Exchange, answer: ServerResponse) -> ServerResponse:
-        """Log an exchange. Returns the answer to send; if it lasts, its end is logged too."""
-        document = _document(exchange, answer)
-        verb = document["verb"]
-        lasts = verb == "watch" or (exchange.route is not None and exchange.route.subresource in _LASTING)
-        if lasts:
-            await self._write(document, _STARTED)
-        if answer.stream is not None:
-            return replace(answer, stream=self._until_end(answer.stream, document))
-        if answer.upgrade is not None:
-            return replace(answer, upgrade=self._until_closed(answer.upgrade, document))
-        await self._write(document, _COMPLETE)
-        return answer
-
-    async def close(self) -> None:
-        """Write what waits and close the file. What ends later is not logged."""
-        self._closed = True
-        await asyncio.to_thread(self._writer.shutdown)
-        self._file.close()
-
-    async def _until_end(self, stream: AsyncIterator[bytes], document: Document) -> AsyncGenerator[bytes, None]:
-        try:
-            async for chunk in stream:
-                yield chunk
-        finally:
-            if isinstance(stream, AsyncGenerator):
-                await stream.aclose()
-            await self._write(document, _COMPLETE)
-
-    def _until_closed(self, upgrade: Upgrade, document: Document) -> Upgrade:
-        async def serve(socket: ServerWebSocket) -> None:
-            try:
-                await upgrade.serve(socket)
-            finally:
-                await self._write(document, _COMPLETE)
-
-        return Upgrade(upgrade.protocols, serve)
-
-    async def _write(self, document: Document, stage: str) -> None:
+    async def write(self, exchange: Exchange, status: int) -> None:
+        """Log an exchange that is about to be answered."""
         if self._closed:
             return
-        line = {**document, "stage": stage, "stageTimestamp": times.format_micro_time(self._now())}
+        line = {**_document(exchange, status), "stageTimestamp": times.format_micro_time(self._now())}
         try:
             await asyncio.get_running_loop().run_in_executor(self._writer, self._file.write, encode(line) + b"\n")
         except OSError as error:
@@ -126,56 +75,34 @@ class RequestLog:
         else:
             self._failed = False
 
+    async def close(self) -> None:
+        """Write what waits and close the file."""
+        self._closed = True
+        await asyncio.to_thread(self._writer.shutdown)
+        self._file.close()
 
-def _document(exchange: Exchange, answer: ServerResponse) -> Document:
-    request, route = exchange.request, exchange.route
+
+def _document(exchange: Exchange, status: int) -> Document:
+    request, route, decision = exchange.request, exchange.route, exchange.decision
+    verb = verb_of(request, route)
     made: Document = {
-        "kind": "Event",
-        "apiVersion": "audit.k8s.io/v1",
-        "level": "Metadata",
-        "auditID": new_uid(),
-        "stage": "",
+        "stage": "ResponseStarted" if verb == "watch" else "ResponseComplete",
+        "verb": verb,
         "requestURI": quote(request.path) + (f"?{urlencode(request.query)}" if request.query else ""),
-        "verb": verb_of(request, route),
-        "user": {} if exchange.user is None else user_info(exchange.user),
-        "sourceIPs": ["127.0.0.1"],
         "userAgent": request.headers.get("user-agent", ""),
+        "user": {} if exchange.user is None else user_info(exchange.user),
+        "responseStatus": {"code": status},
     }
     if exchange.impersonated is not None:
         made["impersonatedUser"] = user_info(exchange.impersonated)
     if route is not None:
-        made["objectRef"] = _reference(exchange, route)
-    made["responseStatus"] = _status(answer)
-    made["requestReceivedTimestamp"] = times.format_micro_time(exchange.received)
-    if exchange.decision is not None:
-        made["annotations"] = {
-            **exchange.request.audit,
-            "authorization.k8s.io/decision": "allow" if exchange.decision.allowed else "forbid",
-            "authorization.k8s.io/reason": exchange.decision.reason,
+        made["objectRef"] = {
+            "apiGroup": route.group,
+            "resource": route.resource,
+            "subresource": route.subresource,
+            "namespace": route.name if (route.group, route.resource) == ("", "namespaces") else route.namespace,
+            "name": route.name or (exchange.call.name if exchange.call is not None else ""),
         }
-    return made
-
-
-def _reference(exchange: Exchange, route: Route) -> Document:
-    name = route.name or (exchange.call.name if exchange.call is not None else "")
-    selectors = exchange.request.param("fieldSelector").split(",")
-    named = (one.removeprefix(_NAME_FIELD) for one in selectors if one.startswith(_NAME_FIELD))
-    made = {
-        "resource": route.resource,
-        "namespace": route.name if (route.group, route.resource) == ("", "namespaces") else route.namespace,
-        "name": name or next(named, ""),
-        "apiGroup": route.group,
-        "apiVersion": route.version,
-        "subresource": route.subresource,
-    }
-    return {field: value for field, value in made.items() if value}
-
-
-def _status(answer: ServerResponse) -> Document:
-    """The code, and for failures what they say."""
-    made: Document = {"metadata": {}}
-    if answer.status >= 400 and answer.content_type.startswith("application/json"):
-        body = msgspec.json.decode(answer.body)
-        made |= {field: body[field] for field in ("status", "message", "reason") if body.get(field)}
-    made["code"] = answer.status
+    if decision is not None:
+        made["annotations"] = {"authorization.k8s.io/decision": "allow" if decision.allowed else "forbid"}
     return made

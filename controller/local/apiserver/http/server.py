@@ -199,9 +199,11 @@ class APIServer:
     async def handle(self, request: ServerRequest) -> ServerResponse:
         """Answer a request; never raises for what the request says."""
         await self.priority.next_turn()
-        exchange = Exchange(request, self._now(), route=resource_route(request.path))
+        exchange = Exchange(request, route=resource_route(request.path))
         answer = await self._answered(exchange)
-        return answer if self._requests is None else await self._requests.finish(exchange, answer)
+        if self._requests is not None:
+            await self._requests.write(exchange, answer.status)
+        return answer
 
     async def _answered(self, exchange: Exchange) -> ServerResponse:
         request = exchange.request

@@ -55,8 +55,6 @@ class ServerRequest:
     body: bytes = b""
     client_certificate_user: User | None = None
     """Of the client's certificate; None without one."""
-    audit: dict[str, str] = field(default_factory=dict)
-    """Annotations for the log of requests."""
 
     def param(self, name: str) -> str:
         """The first value of a query parameter; empty if there is none."""

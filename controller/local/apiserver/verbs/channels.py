@@ -3,8 +3,7 @@
 
 Each binary message of a websocket begins with the number of its channel. kubectl asks for websockets first since 1.31;
 older versions speak SPDY over HTTP, which is not served. For `portforward`, kubectl speaks SPDY/3.1 inside the
-websocket: two streams for each connection, one for data and one for the error. Clients of other languages open a pair
-of channels for each port of the query.
+websocket: two streams for each connection, one for data and one for the error.
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets
 https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/
 """
@@ -13,7 +12,6 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
-from functools import partial
 
 import msgspec
 
@@ -126,8 +124,7 @@ def _exit_status(code: int) -> Document:
     }
 
 
-_TUNNEL, _CHANNELS = "SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io"
-FORWARD = (_TUNNEL, _CHANNELS)
+FORWARD = ("SPDY/3.1+portforward.k8s.io",)
 """Protocols of `portforward`."""
 _CHUNK = 2**15
 _WAITING = 64
@@ -140,14 +137,6 @@ Connect = Callable[[int], Awaitable[Streams]]
 Send = Callable[[bytes], Awaitable[None]]
 Incoming = asyncio.Queue[bytes | None]
 """What a client sends on one connection; None for its end."""
-
-
-async def serve_forward(socket: ServerWebSocket, connect: Connect, ports: list[int]) -> None:
-    """Forward ports over an open websocket, until the client is gone. Raises ConnectionError."""
-    if socket.protocol == _TUNNEL:
-        await SPDYTunnel(socket, connect).run()
-    else:
-        await _serve_channels(socket, connect, ports)
 
 
 async def forward(connect: Connect, port: int, incoming: Incoming, send: Send) -> str:
@@ -184,35 +173,6 @@ def _discard(incoming: Incoming) -> None:
         incoming.get_nowait()
 
 
-async def _serve_channels(socket: ServerWebSocket, connect: Connect, ports: list[int]) -> None:
-    """Channel 2n is the data of the nth port, 2n + 1 its errors. Each begins with the port. Raises ConnectionError."""
-    incoming: dict[int, Incoming] = {2 * number: asyncio.Queue(_WAITING) for number in range(len(ports))}
-
-    async def send(channel: int, data: bytes) -> None:
-        await socket.send(bytes([channel]) + data)
-
-    async def serve(number: int, port: int) -> None:
-        for channel in (2 * number, 2 * number + 1):
-            await send(channel, port.to_bytes(2, "little"))
-        problem = await forward(connect, port, incoming[2 * number], partial(send, 2 * number))
-        _discard(incoming.pop(2 * number))
-        if problem:
-            await send(2 * number + 1, problem.encode())
-
-    async def read() -> None:
-        while message := await socket.receive():
-            if (waiting := incoming.get(message[0])) is not None:
-                await waiting.put(message[1:])
-
-    async with TaskScope("port forwards") as tasks:
-        serving = {tasks.start(f"port {port}", serve(number, port)) for number, port in enumerate(ports)}
-        reading = tasks.start("port forwards/input", read())
-        pending: set[asyncio.Task[None]] = serving
-        while pending and not reading.done():
-            done, _ = await asyncio.wait({*pending, reading}, return_when=asyncio.FIRST_COMPLETED)
-            pending -= done
-
-
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
     "authorization cache-control connection content-base content-encoding content-language content-length "
@@ -242,12 +202,10 @@ _CONTROL = 0x80030000
 
 
 def control_frame(kind: int, payload: bytes, flags: int = 0) -> bytes:
-    """A control frame."""
     return (_CONTROL | kind).to_bytes(4, "big") + bytes([flags]) + len(payload).to_bytes(3, "big") + payload
 
 
 def data_frame(stream: int, data: bytes, flags: int = 0) -> bytes:
-    """A data frame."""
     return stream.to_bytes(4, "big") + bytes([flags]) + len(data).to_bytes(3, "big") + data
 
 

@@ -59,38 +59,28 @@ def _done() -> ServerResponse:
     return ServerResponse.of(errors.status("Success", code=201), 201)
 
 
-class Bindings:
-    """Serves bindings."""
+async def bind(writes: ResourceWrites, admission: Chain, call: RequestInfo) -> ServerResponse:
+    """Bind a pod to a node. Raises StatusError."""
+    request, binding = await _posted(call, admission)
+    target, meta = binding.get("target") or {}, metadata.metadata_of(binding)
+    node, found = str(target.get("name") or ""), []
+    if target.get("kind") not in (None, "", "Node"):
+        found.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not node:
+        found.append(required("target.name"))
+    if found:
+        # The real server does not classify these.
+        raise errors.plain_internal("; ".join(map(str, found)))
+    await admission.validate(request)
 
-    def __init__(self, writes: ResourceWrites, admission: Chain) -> None:
-        self._writes = writes
-        self._admission = admission
+    def bound(live: Document) -> Document:
+        uid, own = meta.get("uid"), live["metadata"]["uid"]
+        if uid and uid != own:
+            raise call.conflict(f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own}")
+        return _bound(call, live, node, meta)
 
-    async def create(self, call: RequestInfo) -> ServerResponse:
-        """Bind a pod. Raises StatusError."""
-        request, binding = await _posted(call, self._admission)
-        target, meta = binding.get("target") or {}, metadata.metadata_of(binding)
-        node = str(target.get("name") or "")
-        found = []
-        if target.get("kind") not in (None, "", "Node"):
-            found.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
-        if not node:
-            found.append(required("target.name"))
-        if found:
-            # The real server does not classify these.
-            raise errors.plain_internal("; ".join(map(str, found)))
-        await self._admission.validate(request)
-
-        def bind(live: Document) -> Document:
-            uid = meta.get("uid")
-            if uid and uid != live["metadata"]["uid"]:
-                raise call.conflict(
-                    f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
-                )
-            return _bound(call, live, node, meta)
-
-        await self._writes.change(call, bind, request.options)
-        return _done()
+    await writes.change(call, bound, request.options)
+    return _done()
 
 
 def _bound(call: RequestInfo, live: Document, node: str, meta: Document) -> Document:
@@ -128,76 +118,59 @@ _CONDITION = {
 }
 
 
-class Evictions:
-    """Serves evictions.
+async def evict(writes: ResourceWrites, deletes: Deletes, admission: Chain, call: RequestInfo) -> ServerResponse:
+    """Note the eviction in the pod's status and delete the pod, with its grace period. Raises StatusError.
 
-    Args:
-        writes: note the eviction.
-        deletes: without admission. As in kube-apiserver, webhooks are asked about the eviction and not the deletion.
-        admission: of evictions.
+    The deletion is without admission: as in kube-apiserver, webhooks are asked about the eviction only.
     """
+    request, eviction = await _posted(call, admission)
+    await admission.validate(request)
+    wanted = checked_options(eviction.get("deleteOptions") or {})
+    pod = replace(call, subresource="")
+    if request.options.dry_run or wanted.dry_run:
+        wanted = replace(wanted, dry_run=True)
+    else:
 
-    def __init__(self, writes: ResourceWrites, deletes: Deletes, admission: Chain) -> None:
-        self._writes = writes
-        self._deletes = deletes
-        self._admission = admission
+        def note(live: Document) -> Document:
+            check_preconditions(pod, wanted, live["metadata"])
+            conditions = (live.get("status") or {}).get("conditions") or ()
+            noted = any(_CONDITION.items() <= one.items() for one in conditions)
+            return live if noted else _with_condition(call, live, _CONDITION)
 
-    async def create(self, call: RequestInfo) -> ServerResponse:
-        """Note the eviction in the pod's status and delete the pod, with its grace period. Raises StatusError."""
-        request, eviction = await _posted(call, self._admission)
-        await self._admission.validate(request)
-        wanted = checked_options(eviction.get("deleteOptions") or {})
-        pod = replace(call, subresource="")
-        if request.options.dry_run or wanted.dry_run:
-            wanted = replace(wanted, dry_run=True)
-        else:
-
-            def note(live: Document) -> Document:
-                check_preconditions(pod, wanted, live["metadata"])
-                conditions = (live.get("status") or {}).get("conditions") or ()
-                noted = any(_CONDITION.items() <= one.items() for one in conditions)
-                return live if noted else _with_condition(call, live, _CONDITION)
-
-            # Nothing is awaited before the deletion: a client that goes must not leave a pod that is only noted.
-            self._writes.begin_change(pod, note, request.options)
-            wanted = replace(wanted, version=None)  # The note changed it.
-        await self._deletes.delete(pod, wanted)
-        return _done()
+        # Nothing is awaited before the deletion: a client that goes must not leave a pod that is only noted.
+        writes.begin_change(pod, note, request.options)
+        wanted = replace(wanted, version=None)  # The note changed it.
+    await deletes.delete(pod, wanted)
+    return _done()
 
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
-class PodLogs:
-    """Serves `pods/log`, also of pods that are gone, as long as their logs are kept."""
-
-    def __init__(self, store: ObjectStore, source: LogSource, gone: GonePods | None = None) -> None:
-        self._store = store
-        self._source = source
-        self._gone = gone
-
-    async def get(self, call: RequestInfo) -> ServerResponse:
-        """Stream a log. Raises StatusError."""
-        call.require("GET", "HEAD")
-        request = _log_request(call)
-        stored = self._store.get("pods", call.key)
-        pod = stored.document() if stored is not None else None
-        if pod is None and self._gone is not None:
-            pod = await self._gone(call.namespace, call.name)
-        if pod is None:
-            raise call.not_found()
-        container = container_of(pod, request.container)
-        if not (pod.get("spec") or {}).get("nodeName"):
-            # As the real server: a pod without a node has an empty log.
-            return ServerResponse(status=204, content_type="")
-        try:
-            stream = await self._source(call.namespace, call.name, replace(request, container=container))
-        except UnavailableError as error:
-            raise errors.bad_request(str(error)) from error
-        return ServerResponse(stream=stream, content_type="text/plain")
+async def stream_log(
+    store: ObjectStore, source: LogSource, call: RequestInfo, *, gone: GonePods | None = None
+) -> ServerResponse:
+    """Serve `pods/log`, also of a pod that is gone, as long as its logs are kept. Raises StatusError."""
+    call.require("GET", "HEAD")
+    request = _log_request(call)
+    stored = store.get("pods", call.key)
+    pod = stored.document() if stored is not None else None
+    if pod is None and gone is not None:
+        pod = await gone(call.namespace, call.name)
+    if pod is None:
+        raise call.not_found()
+    container = _container_of(pod, request.container)
+    if not (pod.get("spec") or {}).get("nodeName"):
+        # As the real server: a pod without a node has an empty log.
+        return ServerResponse(status=204, content_type="")
+    try:
+        stream = await source(call.namespace, call.name, replace(request, container=container))
+    except UnavailableError as error:
+        raise errors.bad_request(str(error)) from error
+    return ServerResponse(stream=stream, content_type="text/plain")
 
 
-def container_of(pod: Document, name: str) -> str:
+def _container_of(pod: Document, name: str) -> str:
     """The container that is meant: the only one, if none is named. Raises StatusError."""
     spec, pod_name = pod.get("spec") or {}, pod["metadata"]["name"]
     known = [one["name"] for field in _CONTAINERS for one in spec.get(field) or ()]
@@ -252,10 +225,7 @@ def _moment(text: str) -> datetime | None:
     raise errors.bad_request(f"sinceTime: {text!r} is not a time such as 2026-01-02T03:04:05Z")
 
 
-_NO_SPDY = (
-    "this server does not speak SPDY: use a client that asks for websockets, such as kubectl 1.31 or later without "
-    "KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false"
-)
+_NO_SPDY = "this server does not speak SPDY: use a client that asks for websockets, such as kubectl 1.31 or later"
 
 
 async def _connection(
@@ -285,51 +255,39 @@ def _check_upgrade(call: RequestInfo, protocols: Sequence[str]) -> None:
         raise errors.bad_request(f"the websocket must offer one of the protocols {', '.join(protocols)}")
 
 
-class PodExecs:
-    """Serves `pods/exec`.
+async def connect_exec(store: ObjectStore, source: ExecSource, admission: Chain, call: RequestInfo) -> ServerResponse:
+    """Serve `pods/exec`: make the connection a websocket. Raises StatusError."""
+    asked = call.request
+    options: Document = {"kind": "PodExecOptions", "apiVersion": "v1"}
+    options |= {name: True for name in ("stdin", "stdout", "stderr", "tty") if asked.flag(name)}
+    if asked.param("container"):
+        options["container"] = asked.param("container")
+    options["command"] = list(asked.all("command")) or None
+    options, pod = await _connection(call, store, admission, options)
+    stdin, stdout, stderr, tty = (bool(options.get(name)) for name in ("stdin", "stdout", "stderr", "tty"))
+    request = ExecRequest(
+        container=_container_of(pod, options.get("container") or ""),
+        command=tuple(options.get("command") or ()),
+        stdin=stdin,
+        stdout=stdout,
+        # A terminal has one output.
+        stderr=stderr and not tty,
+        tty=tty,
+    )
+    if not request.command:
+        raise errors.bad_request("you must specify at least one command for the container")
+    if not (request.stdin or request.stdout or request.stderr):
+        raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    _check_upgrade(call, channels.EXEC)
+    if not _may_run(pod, request.container):
+        # The answer of a kubelet, which is no Status.
+        text = f'container not found ("{request.container}")\n'
+        return ServerResponse(status=500, body=text.encode(), content_type="text/plain; charset=utf-8")
 
-    Args:
-        store: has the pods.
-        source: starts processes.
-        admission: is asked about each connection.
-    """
+    async def serve(socket: ServerWebSocket) -> None:
+        await channels.serve_exec(socket, source, call.namespace, call.name, request)
 
-    def __init__(self, store: ObjectStore, source: ExecSource, admission: Chain) -> None:
-        self._store, self._source, self._admission = store, source, admission
-
-    async def connect(self, call: RequestInfo) -> ServerResponse:
-        """Make the connection a websocket. Raises StatusError."""
-        asked = call.request
-        options: Document = {"kind": "PodExecOptions", "apiVersion": "v1"}
-        options |= {name: True for name in ("stdin", "stdout", "stderr", "tty") if asked.flag(name)}
-        if asked.param("container"):
-            options["container"] = asked.param("container")
-        options["command"] = list(asked.all("command")) or None
-        options, pod = await _connection(call, self._store, self._admission, options)
-        stdin, stdout, stderr, tty = (bool(options.get(name)) for name in ("stdin", "stdout", "stderr", "tty"))
-        request = ExecRequest(
-            container=container_of(pod, options.get("container") or ""),
-            command=tuple(options.get("command") or ()),
-            stdin=stdin,
-            stdout=stdout,
-            # A terminal has one output.
-            stderr=stderr and not tty,
-            tty=tty,
-        )
-        if not request.command:
-            raise errors.bad_request("you must specify at least one command for the container")
-        if not (request.stdin or request.stdout or request.stderr):
-            raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
-        _check_upgrade(call, channels.EXEC)
-        if not _may_run(pod, request.container):
-            # The answer of a kubelet, which is no Status.
-            text = f'container not found ("{request.container}")\n'
-            return ServerResponse(status=500, body=text.encode(), content_type="text/plain; charset=utf-8")
-
-        async def serve(socket: ServerWebSocket) -> None:
-            await channels.serve_exec(socket, self._source, call.namespace, call.name, request)
-
-        return ServerResponse(status=101, upgrade=Upgrade(channels.EXEC, serve))
+    return ServerResponse(status=101, upgrade=Upgrade(channels.EXEC, serve))
 
 
 def _may_run(pod: Document, container: str) -> bool:
@@ -340,27 +298,12 @@ def _may_run(pod: Document, container: str) -> bool:
     return "waiting" not in state and "terminated" not in state
 
 
-class PodPortForwards:
-    """Serves `pods/portforward`.
+async def forward_ports(store: ObjectStore, source: PortSource, admission: Chain, call: RequestInfo) -> ServerResponse:
+    """Serve `pods/portforward`: make the connection a websocket. Raises StatusError."""
+    await _connection(call, store, admission, {"kind": "PodPortForwardOptions", "apiVersion": "v1"})
+    _check_upgrade(call, channels.FORWARD)
 
-    Args:
-        store: has the pods.
-        source: connects to their ports.
-        admission: is asked about each request.
-    """
+    async def serve(socket: ServerWebSocket) -> None:
+        await channels.SPDYTunnel(socket, partial(source, call.namespace, call.name)).run()
 
-    def __init__(self, store: ObjectStore, source: PortSource, admission: Chain) -> None:
-        self._store, self._source, self._admission = store, source, admission
-
-    async def connect(self, call: RequestInfo) -> ServerResponse:
-        """Make the connection a websocket. Raises StatusError."""
-        ports = [int(one) for text in call.request.all("ports") for one in text.split(",") if one.isdecimal()]
-        options: Document = {"kind": "PodPortForwardOptions", "apiVersion": "v1", **({"ports": ports} if ports else {})}
-        await _connection(call, self._store, self._admission, options)
-        _check_upgrade(call, channels.FORWARD)
-        source = partial(self._source, call.namespace, call.name)
-
-        async def serve(socket: ServerWebSocket) -> None:
-            await channels.serve_forward(socket, source, ports)
-
-        return ServerResponse(status=101, upgrade=Upgrade(channels.FORWARD, serve))
+    return ServerResponse(status=101, upgrade=Upgrade(channels.FORWARD, serve))

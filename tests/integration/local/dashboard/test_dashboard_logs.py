@@ -6,6 +6,7 @@ What is merged and followed: `tests/unit/dashboard/test_logbook.py`.
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import SCRIPT, World
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.security import HEADERS
-from trainwright.controller.local.apiserver.verbs.pods import PodLogs
+from trainwright.controller.local.apiserver.verbs.pods import stream_log
 from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -53,7 +54,7 @@ async def job_with_log(world: World) -> tuple[Lines, str]:
     """The log of a pod, and the path of its lines."""
     await world.failed_job()
     lines, server = Lines(), world.server.server
-    server.register_handler("", "pods", "log", PodLogs(server.store, lines).get)
+    server.register_handler("", "pods", "log", partial(stream_log, server.store, lines))
     return lines, world.path("bert", "lines")
 
 
