@@ -47,7 +47,11 @@ class TaskScope:
 
     def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run `work` as a task of this scope. Raises RuntimeError once the scope is being left."""
-        task = self._group.create_task(work, name=name)
+        try:
+            task = self._group.create_task(work, name=name)
+        except RuntimeError:
+            work.close()
+            raise
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task

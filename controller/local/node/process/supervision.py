@@ -5,6 +5,7 @@ Guards are started by a spawner, which is a process of its own; see there for th
 """
 
 import asyncio
+import io
 import json
 import logging
 import os
@@ -15,17 +16,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from trainwright.controller.local.node.files import read_end
 from trainwright.controller.local.node.process import ends, lowlevel
 from trainwright.controller.local.node.process.ends import ExitHandle, ExitOrderTracker, TrackedExit
 from trainwright.controller.local.node.process.spawner import HEADER, NUMBERS
-from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread
+from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread, outlasted
 
 log = logging.getLogger(__name__)
 
@@ -36,27 +37,23 @@ _END_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A guard that was started."""
+    """A guard that was started. Whoever has it closes both pipes."""
 
-    stdin: IO[bytes]
-    """Its control pipe."""
-    stdout: IO[bytes]
+    stdin: io.FileIO
+    """Its control pipe. At its end the guard takes the cluster for gone, and ends what still runs."""
+    stdout: io.FileIO
     """Its report pipe: at its end, the guard has ended."""
 
     def send(self, line: bytes) -> None:
         """Send a line of the control pipe. A guard may have ended: its report, or that there is none, says so."""
+        left = memoryview(line)
         with suppress(BrokenPipeError, ValueError):
-            self.stdin.write(line)
-            self.stdin.flush()
+            while left:
+                left = left[self.stdin.write(left) :]
 
-    def let_go(self) -> None:
-        """Close the control pipe: the guard takes this for the end of the cluster, and ends what still runs."""
-        with suppress(BrokenPipeError):  # what is left of the specification
-            self.stdin.close()
-
-    def abandon(self) -> None:
-        """End it before it has a specification."""
-        self.let_go()
+    def close(self) -> None:
+        """Close both pipes."""
+        self.stdin.close()
         self.stdout.close()
 
 
@@ -67,16 +64,20 @@ def start_program(program: Path, *arguments: str) -> tuple[subprocess.Popen[byte
     """
     ours, theirs = socket.socketpair()
     with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(program), *arguments, str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            pass_fds=[theirs.fileno()],
-            # Ctrl-C on a terminal is not for it.
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(program), *arguments, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                # Ctrl-C on a terminal is not for it.
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            raise
     return process, ours
 
 
@@ -100,19 +101,13 @@ class Spawner:
         """
         numbers = _descriptors(passed)
         errors.unlink(missing_ok=True)  # its pod can put a link there
-        with errors.open("xb") as stderr:
-            theirs_in, ours_in = os.pipe()
-            ours_out, theirs_out = os.pipe()
-            try:
-                self._send(numbers, [theirs_in, theirs_out, stderr.fileno(), *numbers])
-            except BaseException:
-                os.close(ours_in)
-                os.close(ours_out)
-                raise
-            finally:
-                os.close(theirs_in)
-                os.close(theirs_out)
-        return Guard(os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb", buffering=0))
+        with ExitStack() as ours, ExitStack() as theirs:
+            stderr = theirs.enter_context(errors.open("xb"))
+            theirs_in, ours_in = _pipe(theirs, ours)
+            ours_out, theirs_out = _pipe(ours, theirs)
+            self._send(numbers, [theirs_in.fileno(), theirs_out.fileno(), stderr.fileno(), *numbers])
+            ours.pop_all()
+        return Guard(ours_in, ours_out)
 
     def _send(self, numbers: list[int], descriptors: list[int]) -> None:
         message = HEADER.pack(len(numbers), *numbers, *(NUMBERS - len(numbers)) * [0])
@@ -145,6 +140,12 @@ class Spawner:
         """End its process; guards go on. A later start begins again."""
         with self._lock:
             self._end()
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[io.FileIO, io.FileIO]:
+    """The ends of a new pipe, which are closed with their side."""
+    read, write = os.pipe()
+    return reader.enter_context(io.FileIO(read)), writer.enter_context(io.FileIO(write, "w"))
 
 
 def _descriptors(passed: Iterable[int]) -> list[int]:
@@ -251,10 +252,7 @@ class ContainerProcess:
                 os.kill(self.guard_pid, signal.SIGKILL)
 
     async def follow(self, reports: asyncio.StreamReader) -> None:
-        """Read the reports of the guard until it ends. Run it as a task.
-
-        It ends with the process, whatever happens: others wait for that. A cancellation kills the process first.
-        """
+        """Read the reports of the guard until it ends. A cancellation kills the process first."""
         try:
             try:
                 await self._follow(reports)
@@ -266,22 +264,13 @@ class ContainerProcess:
             log.exception("%s: the reports of the guard cannot be followed", self._mark)
             self.kill()
             await finished_in_thread(self._end_survivors)
-        finally:
-            self._let_go()
 
-    def _let_go(self) -> None:
-        """Nobody follows it any more."""
-        self._guard.let_go()
+    def let_go(self) -> None:
+        """Its reports are not followed any more: those who wait for its end learn of it, whatever happened."""
         if not self._exit.done():
             self._exit.set_result(Exit(KILLED, datetime.now(UTC)))
         if self._overdue is not None:
             self._overdue.cancel()
-
-    def unfollowed(self) -> None:
-        """Nobody reads reports any more; `follow` may never have begun."""
-        if not self._exit.done():
-            self.kill()
-            self._let_go()
 
     async def _follow(self, reports: asyncio.StreamReader) -> None:
         async for line in reports:
@@ -335,7 +324,7 @@ async def start(
         spec: what to run.
         mark: path by which the process and all that it starts are found, also by the next start of the cluster; the
             guard's own error output lies there, with the suffix `.err`.
-        follow: starts a named task; it runs until the process has ended.
+        follow: starts a named task; it runs until the process has ended, and alone closes what belongs to it.
         spawn: starts the guard, in a thread.
         exits: sees the end of the program, for one whose order among others counts.
 
@@ -343,72 +332,109 @@ async def start(
         ProgramStartError: the program cannot be executed.
         OSError: the guard cannot be started.
     """
-    # By this name what it leaves behind is found, whatever became of its guard.
-    spec = replace(spec, environment={**spec.environment, lowlevel.MARKER: str(mark)})
-    end, handle = (None, None) if exits is None else exits.expect()
+    started: asyncio.Future[ContainerProcess | Exception] = asyncio.get_running_loop().create_future()
+    ending = ProgramStartError("its pod is ending")
+
+    def never_began(_: object) -> None:
+        if not started.done():
+            started.set_result(ending)
+
     try:
-        guard, reports, first = await _guarded(replace(spec, exit_handle=handle), mark, spawn)
-        if "failed" in first:
-            await _close(guard, reports)
-            raise ProgramStartError(str(first["failed"]))
-    except BaseException:
-        if end is not None:
-            end.forget()
-        raise
-    process = ContainerProcess(guard, mark, end, first)
-    following = follow(f"container:{mark.stem}", process.follow(reports))
+        life = follow(f"container:{mark.stem}", _live(spec, mark, spawn, exits, started))
+    except RuntimeError as error:
+        raise ending from error
     # A task that is cancelled before it begins runs nothing, not even its last lines.
-    following.add_done_callback(lambda _: process.unfollowed())
-    return process
+    life.add_done_callback(never_began)
+    try:
+        await asyncio.wait({started})
+    except asyncio.CancelledError:
+        # Nobody else knows of its program, which must not outlive the wait: its container may be ending.
+        life.cancel()
+        await outlasted(life, life.cancel)
+        raise
+    if isinstance(made := started.result(), Exception):
+        raise made
+    return made
+
+
+async def _live(
+    spec: ProcessSpec,
+    mark: Path,
+    spawn: Callable[[Path, Iterable[int]], Guard],
+    exits: ExitOrderTracker | None,
+    started: "asyncio.Future[ContainerProcess | Exception]",
+) -> None:
+    """The whole life of one process, from before its guard is started until that has ended."""
+    end, handle = (None, None) if exits is None else exits.expect()
+    # By this mark what it leaves behind is found, whatever became of its guard.
+    environment = {**spec.environment, lowlevel.MARKER: str(mark)}
+    spec = replace(spec, environment=environment, exit_handle=handle)
+    try:
+        # What starts guards may be killed before it does; then a second one is started.
+        if not await _guarded(spec, mark, spawn, end, started) and not await _guarded(spec, mark, spawn, end, started):
+            raise ProgramStartError("the guard of the process ended: no message")
+    except Exception as error:
+        if started.done():
+            raise
+        started.set_result(error)
+    finally:
+        if end is not None and not (started.done() and isinstance(started.result(), ContainerProcess)):
+            end.forget()
 
 
 async def _guarded(
-    spec: ProcessSpec, mark: Path, spawn: Callable[[Path, Iterable[int]], Guard]
-) -> tuple[Guard, asyncio.StreamReader, dict[str, Any]]:
-    """A guard that has its specification, its reports, and the first of them."""
-    guard, reports, line = await _specified(spec, mark, spawn)
-    if not line and not _words_of(mark):
-        # What starts guards was killed before it did; a second one is started.
-        await _close(guard, reports)
-        guard, reports, line = await _specified(spec, mark, spawn)
-    try:
-        first: dict[str, Any] = json.loads(line)
-    except ValueError:  # it was killed before it said anything, or while it did
-        words = _words_of(mark).splitlines()
-        first = {"failed": f"the guard of the process ended: {words[-1] if words else 'no message'}"}
-        await finished_in_thread(lambda: lowlevel.kill_marked(str(mark)))
-    return guard, reports, first
+    spec: ProcessSpec,
+    mark: Path,
+    spawn: Callable[[Path, Iterable[int]], Guard],
+    end: TrackedExit | None,
+    started: "asyncio.Future[ContainerProcess | Exception]",
+) -> bool:
+    """Run one guard to its end. Returns False if it ended without a word, also of complaint.
 
+    This coroutine alone closes the pipes of the guard, by methods of Python's own: no failure here leaves them open.
 
-async def _specified(
-    spec: ProcessSpec, mark: Path, spawn: Callable[[Path, Iterable[int]], Guard]
-) -> tuple[Guard, asyncio.StreamReader, bytes]:
-    """A guard that has its specification, its reports, and the first of them; empty if it ended without one."""
-    passed = [*(spec.stdio or ()), *(spec.exit_handle or ())[:2]]
-    guard = await made_in_thread(lambda: spawn(mark.with_suffix(".err"), passed), Guard.abandon)
-    reports = asyncio.StreamReader()
-    try:
-        loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), guard.stdout)
-    except BaseException:
-        guard.abandon()
-        raise
+    Raises ProgramStartError, OSError.
+    """
     line = json.dumps(asdict(spec)).encode() + b"\n"
+    passed = [*(spec.stdio or ()), *(spec.exit_handle or ())[:2]]
+    reports, loop = asyncio.StreamReader(), asyncio.get_running_loop()
+    guard = await made_in_thread(lambda: spawn(mark.with_suffix(".err"), passed), Guard.close)
+    with guard.stdin, guard.stdout:
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), guard.stdout)
+        with closing(transport):
+            try:
+                # In a thread: one with a large environment does not fit into the pipe at once.
+                await finished_in_thread(lambda: guard.send(line))
+                if (report := await _start_report(reports, mark)) is None:
+                    return False
+                process = ContainerProcess(guard, mark, end, report)
+            except BaseException:
+                guard.send(b"kill\n")
+                guard.stdin.close()
+                await reports.read()
+                raise
+            started.set_result(process)
+            try:
+                await process.follow(reports)
+            finally:
+                process.let_go()
+    return True
+
+
+async def _start_report(reports: asyncio.StreamReader, mark: Path) -> dict[str, Any] | None:
+    """What a guard says of the start; None if it ended without a word. Raises ProgramStartError."""
+    line = await reports.readline()
+    words = "" if line else _words_of(mark)
+    if not line and not words:
+        return None
     try:
-        # In a thread: one with a large environment does not fit into the pipe at once.
-        await finished_in_thread(lambda: guard.send(line))
-        return guard, reports, await reports.readline()
-    except BaseException:
-        # Nobody else knows of its program, which must not outlive the wait: its container may be ending.
-        guard.send(b"kill\n")
-        await _close(guard, reports)
-        raise
-
-
-async def _close(guard: Guard, reports: asyncio.StreamReader) -> None:
-    """End a guard, and wait for that."""
-    guard.let_go()
-    await reports.read()
+        report: dict[str, Any] = json.loads(line)
+    except ValueError:  # it was killed before it said anything, or while it did
+        await finished_in_thread(lambda: lowlevel.kill_marked(str(mark)))
+        raise ProgramStartError(f"the guard of the process ended: {(words or 'no message').splitlines()[-1]}") from None
+    if "failed" in report:
+        raise ProgramStartError(str(report["failed"]))
+    return report
 
 
 def _words_of(mark: Path) -> str:

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import errno
 import functools
+import itertools
 import json
 import os
 import re
@@ -289,16 +290,112 @@ async def test_a_cancelled_wait_leaves_the_process(machine: Machine) -> None:
     await process.wait()
 
 
-async def test_a_process_whose_task_never_begins_is_ended(machine: Machine) -> None:
-    """As when its scope is left in the moment in which it has started."""
+def never_begins(name: str, work: Any) -> asyncio.Task[None]:
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    task.cancel()
+    return task
 
-    def cancelled(name: str, work: Any) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        task.cancel()
-        return task
 
-    process = await machine.run(SLEEP, follow=cancelled)
-    assert (await process.wait()).code == 137
+def refuses(name: str, work: Any) -> asyncio.Task[None]:
+    work.close()
+    raise RuntimeError(f"{name}: shutting down")
+
+
+@pytest.mark.parametrize("follow", [never_begins, refuses])
+async def test_a_pod_that_is_ending_starts_nothing(machine: Machine, follow: Any) -> None:
+    before = descriptors()
+    with pytest.raises(ProgramStartError, match="its pod is ending"):
+        await machine.run(SLEEP, follow=follow)
+    assert (descriptors(), machine.spawner.process) == (before, None)
+
+
+def descriptors() -> set[str]:
+    return {one.name for one in Path("/proc/self/fd").iterdir()}
+
+
+class Interrupted:
+    """Awaits a coroutine, and cancels its task as it waits for the `step`-th time."""
+
+    def __init__(self, work: Any, step: int) -> None:
+        self.work, self.step, self.reached = work, step, False
+
+    def __await__(self) -> Any:
+        waits, error = self.work.__await__(), None
+        for number in itertools.count(1):
+            try:
+                waited = next(waits) if error is None else waits.throw(error)
+            except StopIteration:
+                return
+            if number == self.step:
+                self.reached = True
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+            error = None
+            try:
+                yield waited
+            except BaseException as raised:
+                error = raised
+
+
+class Life:
+    """Follows one process, and keeps the task."""
+
+    def __init__(self, step: int = 0) -> None:
+        self.step = step
+        self.task: asyncio.Task[None] | None = None
+        self.interrupted: Interrupted | None = None
+
+    def __call__(self, name: str, work: Any) -> asyncio.Task[None]:
+        self.interrupted = interrupted = Interrupted(work, self.step)
+
+        async def run() -> None:
+            await interrupted
+
+        self.task = asyncio.get_running_loop().create_task(run(), name=name)
+        return self.task
+
+    async def ended(self) -> BaseException | None:
+        assert self.task is not None
+        [error] = await asyncio.gather(self.task, return_exceptions=True)
+        return error
+
+
+@pytest.mark.parametrize("command", [[sys.executable, "-c", ""], ["no-such-program"]])
+async def test_a_process_that_is_cancelled_at_any_moment_leaves_nothing(machine: Machine, command: list[str]) -> None:
+    await (await machine.run("")).wait()
+    before = await eventually(descriptors, lambda _: not lowlevel.marked(str(machine.folder)))
+    for step in itertools.count(1):
+        life = Life(step)
+        with contextlib.suppress(ProgramStartError):
+            await machine.run("", follow=life, command=command)
+        await life.ended()
+        await eventually(descriptors, equals(before))
+        assert lowlevel.marked(str(machine.folder)) == []
+        assert life.interrupted is not None
+        if not life.interrupted.reached:
+            break
+    assert step > 4
+
+
+@pytest.mark.parametrize("call", ["let_go", "follow", "_seen_at", "kill"])
+async def test_a_failure_of_what_follows_a_process_leaves_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    await (await machine.run("")).wait()
+    before = await eventually(descriptors, lambda _: not lowlevel.marked(str(machine.folder)))
+    life = Life()
+    process = await machine.run(SLEEP, follow=life)
+
+    def fail(*_: Any) -> Any:
+        raise MemoryError(call)
+
+    assert life.task is not None
+    with monkeypatch.context() as failing:
+        failing.setattr(ContainerProcess, call, fail)
+        life.task.cancel()
+        await life.ended()
+    await eventually(descriptors, equals(before))
     await eventually(lambda: lives(process.pid), is_empty)
 
 
