@@ -351,8 +351,11 @@ def _given(switches: Switches) -> frozenset[Right]:
 
 
 def _configuration(switches: Collection[str]) -> Configuration:
+    gates = {name: f"gate.{name}" in switches for name in GATES}
+    # Without one of the others the manager does not start, so it needs no rights.
+    gates["OptimizationJob"] &= gates["TrainJobStatus"] or gates["ProgressPull"]
     document: dict[str, Any] = {
-        "featureGates": {name: f"gate.{name}" in switches for name in GATES},
+        "featureGates": gates,
         "certManagement": {"webhookSecretName": SECRET},
         "leaderElection": {"resourceName": LEASE, "resourceNamespace": LEASE_HOME},
         "plugins": {"disabled": [name for name in sorted(BUILT_IN) if f"plugin.{name}" not in switches]},

@@ -7,12 +7,28 @@
 from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
 
-from msgspec import field
+from msgspec import convert, field
 
 from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.jobset.v1alpha2 import models as jobset_v1alpha2
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
+
+
+class CategoricalSpace(Struct, kw_only=True):
+    """A list of values."""
+
+    MERGE: ClassVar[Mapping[str, Merge]] = {
+        "choices": Merge("set"),
+    }
+
+    choices: list[str]
+    """The values, without duplicates."""
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        n.choices = n.choices.copy()
+        return n
 
 
 class CoschedulingPodGroupPolicySource(Struct, kw_only=True):
@@ -55,6 +71,10 @@ class FluxMLPolicySource(Struct, kw_only=True):
             self.num_proc_per_node = 1
 
 
+class GridSearch(Struct, kw_only=True):
+    """Each combination of the choices is tried once, in a fixed order. All parameters must be categorical."""
+
+
 class JAXMLPolicySource(Struct, kw_only=True):
     """Settings for JAX. There are none."""
 
@@ -74,6 +94,21 @@ class JobStatus(Struct, kw_only=True):
     """Jobs with at least one pod that is pending or running."""
     suspended: int
     """Jobs that are suspended."""
+
+
+class LogUniformSpace(Struct, kw_only=True):
+    """Numbers from min to max, whose logarithms are equally likely."""
+
+    min: str
+    """Smallest value, as a decimal number. Greater than 0."""
+    max: str
+    """Largest value, as a decimal number."""
+    type: Literal["Int", "Float"] | None = None
+    """Int for whole numbers, or Float."""
+
+    def set_defaults(self) -> None:
+        if self.type is None:
+            self.type = "Float"
 
 
 class MPIMLPolicySource(Struct, kw_only=True):
@@ -123,6 +158,35 @@ class NetworkTopologySpec(Struct, kw_only=True):
             self.highest_tier_allowed = 1
 
 
+class Objective(Struct, kw_only=True):
+    """A metric that the training reports, and whether it shall be small or large."""
+
+    metric: str
+    """Name of the metric, as the training reports it."""
+    direction: Literal["Maximize", "Minimize"] | None = None
+    """Minimize or Maximize."""
+
+    def set_defaults(self) -> None:
+        if self.direction is None:
+            self.direction = "Minimize"
+
+
+class ParameterAssignment(Struct, kw_only=True):
+    """A parameter and its value."""
+
+    name: str
+    """Name of the parameter."""
+    value: str
+    """Value of the parameter, as text."""
+
+
+class RandomSearch(Struct, kw_only=True):
+    """Values are drawn at random."""
+
+    seed: int | None = None
+    """The same seed gives the same parameters. Without it, each OptimizationJob has its own."""
+
+
 class RuntimeRef(Struct, kw_only=True):
     """Reference to a TrainingRuntime or a ClusterTrainingRuntime."""
 
@@ -138,6 +202,31 @@ class RuntimeRef(Struct, kw_only=True):
             self.api_group = "trainer.kubeflow.org"
         if self.kind is None:
             self.kind = "ClusterTrainingRuntime"
+
+
+class SearchAlgorithm(Struct, kw_only=True):
+    """How the parameters of the trials are chosen."""
+
+    random: RandomSearch | None = None
+    """Values are drawn at random."""
+    grid: GridSearch | None = None
+    """Each combination of the choices is tried once, in a fixed order."""
+
+    @property
+    def random_or_empty(self) -> RandomSearch:
+        return self.random or empty(RandomSearch)
+
+    @property
+    def grid_or_empty(self) -> GridSearch:
+        return self.grid or empty(GridSearch)
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.random is not None:
+            n.random = n.random.deepcopy()
+        if n.grid is not None:
+            n.grid = n.grid.deepcopy()
+        return n
 
 
 class TrainerStatus(Struct, kw_only=True):
@@ -157,6 +246,21 @@ class TrainerStatus(Struct, kw_only=True):
         if n.metrics is not None:
             n.metrics = [x.deepcopy() for x in n.metrics]
         return n
+
+
+class UniformSpace(Struct, kw_only=True):
+    """Numbers from min to max, all equally likely."""
+
+    min: str
+    """Smallest value, as a decimal number."""
+    max: str
+    """Largest value, as a decimal number."""
+    type: Literal["Int", "Float"] | None = None
+    """Int for whole numbers, or Float."""
+
+    def set_defaults(self) -> None:
+        if self.type is None:
+            self.type = "Float"
 
 
 class UpdateTrainJobStatusRequest(Struct, kw_only=True):
@@ -218,6 +322,25 @@ class EnvInjection(Struct, kw_only=True):
         return n
 
 
+class OptimizationResult(Struct, kw_only=True):
+    """The best trial and its parameters."""
+
+    MERGE: ClassVar[Mapping[str, Merge]] = {
+        "parameters": Merge("map", keys=("name",)),
+    }
+
+    train_job_name: str = field(name="trainJobName")
+    """Name of the best trial's TrainJob."""
+    parameters: list[ParameterAssignment] | None = None
+    """Parameters of the best trial."""
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.parameters is not None:
+            n.parameters = [x.deepcopy() for x in n.parameters]
+        return n
+
+
 class PodGroupPolicy(Struct, kw_only=True):
     """Gang scheduler of the pods: coscheduling or Volcano."""
 
@@ -247,6 +370,45 @@ class PodGroupPolicy(Struct, kw_only=True):
             self.coscheduling.set_defaults()
         if self.volcano is not None:
             self.volcano.set_defaults()
+
+
+class SearchSpace(Struct, kw_only=True):
+    """The values that a parameter may have. Exactly one of its fields is set."""
+
+    uniform: UniformSpace | None = None
+    """Numbers of a range, all equally likely."""
+    log_uniform: LogUniformSpace | None = field(name="logUniform", default=None)
+    """Numbers of a range, whose logarithms are equally likely."""
+    categorical: CategoricalSpace | None = None
+    """A list of values."""
+
+    @property
+    def uniform_or_empty(self) -> UniformSpace:
+        return self.uniform or empty(UniformSpace)
+
+    @property
+    def log_uniform_or_empty(self) -> LogUniformSpace:
+        return self.log_uniform or empty(LogUniformSpace)
+
+    @property
+    def categorical_or_empty(self) -> CategoricalSpace:
+        return self.categorical or empty(CategoricalSpace)
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.uniform is not None:
+            n.uniform = n.uniform.deepcopy()
+        if n.log_uniform is not None:
+            n.log_uniform = n.log_uniform.deepcopy()
+        if n.categorical is not None:
+            n.categorical = n.categorical.deepcopy()
+        return n
+
+    def set_defaults(self) -> None:
+        if self.uniform is not None:
+            self.uniform.set_defaults()
+        if self.log_uniform is not None:
+            self.log_uniform.set_defaults()
 
 
 class TorchMLPolicySource(Struct, kw_only=True):
@@ -461,6 +623,50 @@ class ModelInitializer(Struct, kw_only=True):
             each_env.set_defaults()
         if self.secret_ref is not None:
             self.secret_ref.set_defaults()
+
+
+class OptimizationJobStatus(Struct, kw_only=True):
+    """Current state of a search."""
+
+    MERGE: ClassVar[Mapping[str, Merge]] = {
+        "conditions": Merge("map", keys=("type",)),
+    }
+
+    conditions: list[meta_v1.Condition] | None = None
+    """Created, Complete and Failed say the state of the search; TrialsEnded, TrialsRunning, TrialsFailed and
+    BestTrial show counts and the best value in their messages.
+    """
+    result: OptimizationResult | None = None
+    """The best trial so far."""
+
+    @property
+    def result_or_empty(self) -> OptimizationResult:
+        return self.result or empty(OptimizationResult)
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.conditions is not None:
+            n.conditions = [x.deepcopy() for x in n.conditions]
+        if n.result is not None:
+            n.result = n.result.deepcopy()
+        return n
+
+
+class ParameterSpec(Struct, kw_only=True):
+    """A parameter to search."""
+
+    name: str
+    """Name of the parameter."""
+    search_space: SearchSpace = field(name="searchSpace")
+    """The values that the parameter may have."""
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        n.search_space = n.search_space.deepcopy()
+        return n
+
+    def set_defaults(self) -> None:
+        self.search_space.set_defaults()
 
 
 class Trainer(Struct, kw_only=True):
@@ -900,6 +1106,29 @@ class TrainJobSpec(Struct, kw_only=True):
             each_runtime_patches.set_defaults()
 
 
+class TrainJobTemplate(Struct, kw_only=True):
+    """Template of the TrainJobs of the trials."""
+
+    spec: TrainJobSpec
+    """Spec of each TrainJob."""
+    metadata: meta_v1.ObjectMeta | None = None
+    """Labels and annotations of each TrainJob. Neither name nor namespace."""
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        n.spec = n.spec.deepcopy()
+        if n.metadata is not None:
+            n.metadata = n.metadata.deepcopy()
+        return n
+
+    def set_defaults(self) -> None:
+        self.spec.set_defaults()
+
+
 class TrainingRuntimeSpec(Struct, kw_only=True):
     """Template of TrainJobs. TrainingRuntime and ClusterTrainingRuntime have the same spec."""
 
@@ -977,6 +1206,56 @@ class ClusterTrainingRuntime(Object, kw_only=True):
     def set_defaults(self) -> None:
         if self.spec is not None:
             self.spec.set_defaults()
+
+
+class OptimizationJobSpec(Struct, kw_only=True):
+    """A search for parameters."""
+
+    MERGE: ClassVar[Mapping[str, Merge]] = {
+        "objectives": Merge("map", keys=("metric",)),
+        "parameters": Merge("map", keys=("name",)),
+    }
+
+    objectives: list[Objective]
+    """What is optimized. Exactly one metric."""
+    parameters: list[ParameterSpec]
+    """The parameters to search, and the values that each may have."""
+    train_job_template: TrainJobTemplate = field(name="trainJobTemplate")
+    """The TrainJob of each trial. Its training gets each parameter as the environment variable
+    KUBEFLOW_TRAINER_OPT_ and the name in upper case.
+    """
+    search_algorithm: SearchAlgorithm | None = field(name="searchAlgorithm", default=None)
+    """How the parameters of the trials are chosen."""
+    num_trials: int | None = field(name="numTrials", default=None)
+    """Number of trials, failed ones included."""
+    parallel_trials: int | None = field(name="parallelTrials", default=None)
+    """Number of trials that may run or wait at the same time."""
+
+    @property
+    def search_algorithm_or_empty(self) -> SearchAlgorithm:
+        return self.search_algorithm or empty(SearchAlgorithm)
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        n.objectives = [x.deepcopy() for x in n.objectives]
+        n.parameters = [x.deepcopy() for x in n.parameters]
+        n.train_job_template = n.train_job_template.deepcopy()
+        if n.search_algorithm is not None:
+            n.search_algorithm = n.search_algorithm.deepcopy()
+        return n
+
+    def set_defaults(self) -> None:
+        if self.search_algorithm is None:
+            self.search_algorithm = convert({'random': {}}, SearchAlgorithm)
+        if self.num_trials is None:
+            self.num_trials = 1
+        if self.parallel_trials is None:
+            self.parallel_trials = 1
+        for each_objectives in self.objectives:
+            each_objectives.set_defaults()
+        for each_parameters in self.parameters:
+            each_parameters.set_defaults()
+        self.train_job_template.set_defaults()
 
 
 class TrainJob(Object, kw_only=True):
@@ -1061,3 +1340,45 @@ class TrainingRuntime(Object, kw_only=True):
     def set_defaults(self) -> None:
         if self.spec is not None:
             self.spec.set_defaults()
+
+
+class OptimizationJob(Object, kw_only=True):
+    """An OptimizationJob searches for the parameters with which a training gives the best value. It runs one
+    TrainJob for each trial.
+    """
+
+    RESOURCE: ClassVar[Resource] = Resource(
+        group="trainer.kubeflow.org",
+        version="v1alpha1",
+        kind="OptimizationJob",
+        plural="optimizationjobs",
+        namespaced=True,
+    )
+
+    spec: OptimizationJobSpec
+    """The search. Immutable."""
+    api_version: str | None = field(name="apiVersion", default=None)
+    kind: str | None = None
+    metadata: meta_v1.ObjectMeta | None = None
+    status: OptimizationJobStatus | None = None
+    """Current state of the search. Written by the manager."""
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def status_or_empty(self) -> OptimizationJobStatus:
+        return self.status or empty(OptimizationJobStatus)
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        n.spec = n.spec.deepcopy()
+        if n.metadata is not None:
+            n.metadata = n.metadata.deepcopy()
+        if n.status is not None:
+            n.status = n.status.deepcopy()
+        return n
+
+    def set_defaults(self) -> None:
+        self.spec.set_defaults()

@@ -41,7 +41,12 @@ PROGRESS_PULL = Gate("ProgressPull")
 """The manager reads the progress of TrainJobs that ask for it from a file in the pod of rank 0."""
 RECOVERY = Gate("Recovery")
 """All ranks of a TrainJob that asks for it restart together when one fails, for a number of retries."""
-GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS, PROGRESS_PULL, EXPLAIN, RECOVERY)}
+OPTIMIZATION_JOB = Gate("OptimizationJob")
+"""Runs the trials of OptimizationJobs. Their values are metrics that progress reports bring."""
+GATES = {
+    gate.name: gate
+    for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS, PROGRESS_PULL, EXPLAIN, RECOVERY, OPTIMIZATION_JOB)
+}
 
 _GROUPS = {f"All{stage}": stage for stage in Maturity}
 """Names that stand for all gates of a stage. A gate's own name takes precedence."""
@@ -52,13 +57,18 @@ Features: TypeAlias = frozenset[Gate]
 
 
 def features_of(wanted: Mapping[str, bool]) -> Features:
-    """The features that are on. Raises ConfigurationError: unknown names, one line for each."""
+    """The features that are on. Raises ConfigurationError: unknown names, or one without what it needs."""
     known = ", ".join(sorted({*GATES, *_GROUPS}))
     problems = [
         f"{name}: unknown feature gate; known are {known}" for name in wanted.keys() - GATES.keys() - _GROUPS.keys()
     ]
     switches = {_GROUPS[name]: on for name, on in wanted.items() if name in _GROUPS}
     on = {gate for gate in GATES.values() if wanted.get(gate.name, switches.get(gate.stage, gate.default))}
+    if OPTIMIZATION_JOB in on and not on & {TRAIN_JOB_STATUS, PROGRESS_PULL}:
+        problems.append(
+            "OptimizationJob: needs the feature gate TrainJobStatus or ProgressPull, because the value of a trial is a "
+            "metric that its TrainJob reports; turn one of them on"
+        )
     if problems:
         raise ConfigurationError("\n".join(sorted(problems)))
     return frozenset(on)

@@ -81,7 +81,7 @@ WRONG: Mapping[str, tuple[Path, Mapping[str, Any], str]] = {
     "an unknown gate": (
         MANAGER,
         {"config.featureGates": {"Progress": True}},
-        "value must be one of 'AllAlpha', 'AllBeta', 'CreatedCondition', 'Explain', 'ProgressPull', 'Recovery'",
+        "value must be one of 'AllAlpha', 'AllBeta', 'CreatedCondition', 'Explain', 'OptimizationJob'",
     ),
     "an unknown field of the Configuration": (
         MANAGER,

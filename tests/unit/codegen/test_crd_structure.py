@@ -2,10 +2,12 @@
 """The CustomResourceDefinitions have the structure that clients of this API know.
 
 crd-structure/ holds it, recorded from Kubeflow Trainer: no descriptions, and the number of rules in place of their
-texts.
+texts; that of OptimizationJobs has the texts, and none of our columns.
 """
 
 import json
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ KINDS = {
     "trainjobs": "trainer.kubeflow.org/v1alpha1/TrainJob",
     "trainingruntimes": "trainer.kubeflow.org/v1alpha1/TrainingRuntime",
     "clustertrainingruntimes": "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime",
+    "optimizationjobs": "trainer.kubeflow.org/v1alpha1/OptimizationJob",
     "jobsets": "jobset.x-k8s.io/v1alpha2/JobSet",
     "scheduler-plugins-podgroups": "scheduling.x-k8s.io/v1alpha1/PodGroup",
     "volcano-podgroups": "scheduling.volcano.sh/v1beta1/PodGroup",
@@ -44,7 +47,7 @@ def structure(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        word: len(inner) if word == "x-kubernetes-validations" else structure(inner)
+        word: len(inner) if word == "x-kubernetes-validations" and isinstance(inner, list) else structure(inner)
         for word, inner in value.items()
         if not (word == "description" and isinstance(inner, str))
     }
@@ -52,6 +55,12 @@ def structure(value: Any) -> Any:
 
 def recorded_structure(name: str) -> Any:
     """As recorded. One recording serves both kinds of runtimes: they differ in names and scope alone."""
+    if name == "optimizationjobs":
+        found = json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8"))
+        spec = ("versions", 0, "schema", "openAPIV3Schema", "properties", "spec")
+        template = reduce(getitem, (*spec, "properties", "trainJobTemplate", "properties"), found)
+        template["spec"] = reduce(getitem, spec, recorded_structure("trainjobs"))
+        return found
     if name != "clustertrainingruntimes":
         return json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8"))
     names = {
@@ -69,7 +78,7 @@ def difference(known: Catalog, name: str) -> DeepDiff:
     return DeepDiff(recorded, made) if recorded != made else DeepDiff({}, {})
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name not in ("trainjobs", "jobsets")])
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in ("trainjobs", "optimizationjobs", "jobsets")])
 def test_same_structure(known: Catalog, name: str) -> None:
     assert difference(known, name) == {}
 
@@ -85,6 +94,26 @@ def test_trainjobs_differ_in_their_columns_only(known: Catalog) -> None:
     assert now[-1] == before[-1]
 
 
+def test_optimizationjobs_differ_in_their_columns_only(known: Catalog) -> None:
+    rendered = crd.render(known, known.kinds[KINDS["optimizationjobs"]])["spec"]
+    columns = rendered["versions"][0].pop("additionalPrinterColumns")
+    recorded = recorded_structure("optimizationjobs")
+    assert structure(rendered) == structure(recorded)
+    assert rules(rendered) == rules(recorded) != []
+    assert [column["name"] for column in columns] == ["Trials", "Running", "Failed", "Best", "Age"]
+
+
+def rules(value: Any) -> list[tuple[str, str]]:
+    """Texts and messages of all rules, in any order, except for those of the TrainJob in the template."""
+    if isinstance(value, list):
+        return sorted(rule for item in value for rule in rules(item))
+    if not isinstance(value, dict):
+        return []
+    below = (rule for name, inner in value.items() if name != "trainJobTemplate" for rule in rules(inner))
+    own = value.get("x-kubernetes-validations", ())
+    return sorted([*((one["rule"], one["message"]) for one in own), *below])
+
+
 def test_jobsets_differ_in_a_limit_that_runtimes_do_not_have(known: Catalog) -> None:
     # Runtimes embed the JobSetSpec without this limit; JobSet's own definition, which we do not install, has it.
     assert difference(known, "jobsets") == {"dictionary_item_removed": [REPLICAS]}
@@ -94,6 +123,7 @@ def test_only_our_kinds_are_installed(known: Catalog) -> None:
     assert sorted(crd.files(known)) == [
         "kustomization.yaml",
         "trainer.kubeflow.org_clustertrainingruntimes.yaml",
+        "trainer.kubeflow.org_optimizationjobs.yaml",
         "trainer.kubeflow.org_trainingruntimes.yaml",
         "trainer.kubeflow.org_trainjobs.yaml",
     ]

@@ -196,6 +196,11 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("progress.pull.interval", {"progress": {"pull": {"interval": "2h"}}}, "2h is out of range; use 10s to 3600s"),
     ("progress.interval", {"progress": {"interval": "10"}}, "'10' is not a duration"),
     ("progress.stallAfter", {"progress": {"stallAfter": "1m"}}, "1m is too short; use 120s or more"),
+    (
+        "featureGates.OptimizationJob",
+        {"featureGates": {"OptimizationJob": True}},
+        "needs the feature gate TrainJobStatus",
+    ),
     ("featureGates.Nonsense", {"featureGates": {"Nonsense": False}}, "unknown feature gate"),
     ("tls.minVersion", {"tls": {"minVersion": "1.1"}}, "TLS 1.1 is not supported"),
     ("tls.minVersion", {"tls": {"minVersion": "VersionTLS12"}}, "'VersionTLS12' is not a version of TLS"),
