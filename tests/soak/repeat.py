@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Soak of the test suite: `make test` again and again, each run in an order of its own, every second beside a load.
+"""Soak of the test suite: `make test` again and again, in an order of its own and each time in another way.
 
-A test that fails in one of ten runs has a cause, in the test or in the product. Printed for each run: seed, duration,
-counts; of one that failed also the tests, how to repeat them, and pytest's own words. The logs of such runs are kept.
-What became of each run is kept in a file: started again for the same files and tests, it goes on after the last run.
-Exit code 1 if one failed.
+- alone;
+- load: beside a program on every core;
+- late-watches: on local API servers whose watches are late, each kind by a time of its own, as are written statuses;
+- leaks: the test that leaves something behind fails, and no later one: nothing depends on when garbage is collected;
+- shortest, longest: the unit tests, with delays that are spread at random at the ends of their range.
+
+A test that fails in one of ten runs has a cause, in the test or in the product. Printed for each run: way, seed,
+duration, counts; of one that failed also the tests, how to repeat them, and pytest's own words. The logs of such runs
+are kept. Exit code 1 if one failed.
 """
 
 import argparse
 import contextlib
-import dataclasses
-import hashlib
-import json
 import os
 import re
 import secrets
@@ -21,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -36,33 +38,39 @@ LOAD = (
     "import sys, time; end = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: sum(range(100_000))"
 )
 """Keeps one core busy, for so many seconds."""
+LOGS = ROOT / "build" / "repeat"
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::\S+|\S+\.py\b)", re.MULTILINE)
+SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+|no tests ran) in [\d.]+s", re.MULTILINE)
 _FAILURE_TEXT = re.compile(r"^=+ (ERRORS|FAILURES) =+$", re.MULTILINE)
 _TAIL_LINES = 30
 
 
-@dataclass
-class Run:
-    """What became of one run."""
+@dataclass(frozen=True)
+class Way:
+    """How the tests are run."""
 
-    seed: int
-    seconds: float
-    code: int | None
-    """Exit code of pytest; None if it did not end in time."""
-    counts: dict[str, int] = field(default_factory=dict)
-    failed: list[str] = field(default_factory=list)
-    """Ids of tests."""
+    options: Sequence[str] = ()
+    """Of pytest; `{seed}` is that of the run."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    load: bool = False
+    tests: str = ""
+    """Those that it is of use for; empty: all."""
 
-    @property
-    def passed(self) -> bool:
-        return self.code == 0
 
-    def line(self) -> str:
-        counts = ", ".join(f"{number} {name}" for name, number in sorted(self.counts.items())) or "no outcome"
-        how = (
-            "passed" if self.passed else "FAILED" if self.code is not None else f"FAILED, ended after {RUN_SECONDS:g} s"
-        )
-        code = f" (exit code {self.code})" if self.code else ""
-        return f"{how}{code} in {self.seconds:.0f} s: {counts}"
+def _delays(part: float) -> Way:
+    is_about_chance = "--deselect=tests/unit/runtime/test_reflector.py::test_watches_end_at_random_times"
+    options = ("-p", "tests.soak._chance", is_about_chance)
+    return Way(options, {"TRAINWRIGHT_CHANCE": str(part)}, tests="tests/unit")
+
+
+WAYS = {
+    "alone": Way(),
+    "load": Way(load=True),
+    "late-watches": Way(("--late-watches={seed}",)),
+    "leaks": Way(("--leaks",)),
+    "shortest": _delays(0.0),
+    "longest": _delays(0.999_999),
+}
 
 
 def all_tests() -> list[str]:
@@ -87,9 +95,14 @@ def pytest_command(seed: int, *arguments: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def guarded(command: Sequence[str], output: int | IO[bytes]) -> Iterator["subprocess.Popen[bytes]"]:
+def guarded(
+    command: Sequence[str], output: int | IO[bytes], variables: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
     """A program that ends, with all that it started, when the block does, or this process in whatever way."""
-    process, lifeline = start_guarded(command, output=output, errors=subprocess.STDOUT, folder=ROOT)
+    environment = {**os.environ, **(variables or {})}
+    process, lifeline = start_guarded(
+        command, output=output, errors=subprocess.STDOUT, folder=ROOT, environment=environment
+    )
     try:
         yield process
     finally:
@@ -106,27 +119,6 @@ def load() -> Iterator[None]:
         yield
 
 
-def run(seed: int, selection: Sequence[str], log: Path) -> Run:
-    """One run of the tests; what pytest prints goes into the log."""
-    outcomes = log.with_suffix(".json")
-    record = ["-p", "tests.soak._outcomes", "--outcomes", str(outcomes)]
-    begin = time.monotonic()
-    with (
-        log.open("wb") as output,
-        guarded(pytest_command(seed, *selection, *side_by_side(), *record), output) as process,
-    ):
-        try:
-            code = process.wait(RUN_SECONDS)
-        except subprocess.TimeoutExpired:
-            code = None
-    done = Run(seed, time.monotonic() - begin, code)
-    if outcomes.exists():
-        found = json.loads(outcomes.read_text())
-        done.counts, done.failed = found["counts"], found["failed"]
-        outcomes.unlink()
-    return done
-
-
 def failure_text(log: Path) -> str:
     """What pytest says of the failures, or the end of its log where it did not come to that."""
     text = log.read_text(errors="replace")
@@ -134,85 +126,35 @@ def failure_text(log: Path) -> str:
     return text[found.start() :] if found is not None else "\n".join(text.splitlines()[-_TAIL_LINES:])
 
 
-def show_failure(failed: Run, selection: Sequence[str], log: Path) -> None:
-    """Print what is needed to repeat it and to understand it."""
-    for test in failed.failed:
-        print(f"  {test}\n    {shlex.join(pytest_command(failed.seed, test))}")
-    print(f"  the whole run\n    {shlex.join(pytest_command(failed.seed, *selection, *side_by_side()))}")
-    print(f"  log: {log}")
-    print(failure_text(log), flush=True)
-
-
-def fingerprint(selection: Sequence[str]) -> str:
-    """Twelve hex digits of what is tested: the commit, what changed since, files that nobody added, and the tests."""
-
-    def git(*arguments: str) -> bytes:
-        return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True).stdout
-
-    found = hashlib.sha256()
-    for part in (git("rev-parse", "HEAD"), git("diff", "--binary", "HEAD"), "\0".join(selection).encode()):
-        found.update(hashlib.sha256(part).digest())
-    for name in sorted(git("ls-files", "-z", "--others", "--exclude-standard").split(b"\0")):
-        path = ROOT / os.fsdecode(name)
-        # A link is what it names: it may lead to a folder, or to nothing.
-        content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
-        found.update(hashlib.sha256(name + b"\0" + content).digest())
-    return found.hexdigest()[:12]
-
-
-class Series:
-    """Runs of the same files, kept in a file that is replaced after each."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._file = folder / "results.json"
-        self.runs: list[Run] = []
-        with contextlib.suppress(FileNotFoundError):
-            self.runs = [Run(**found) for found in json.loads(self._file.read_text())]
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def add(self, done: Run) -> None:
-        self.runs.append(done)
-        new = self._file.with_suffix(".new")
-        new.write_text(json.dumps([dataclasses.asdict(each) for each in self.runs], indent=1) + "\n")
-        new.replace(self._file)
-
-    def forget(self) -> None:
-        """Begin anew."""
-        self.runs.clear()
-        for each in self.folder.iterdir():
-            each.unlink()
-
-
-def repeat(rounds: int, selection: Sequence[str], *, anew: bool) -> int:
-    """All runs, and a summary, also of fewer when it is interrupted. Gives the exit code."""
-    series = Series(ROOT / "build" / "repeat" / fingerprint(selection))
-    if anew:
-        series.forget()
-    print(f"results, and logs of runs that fail: {series.folder}", flush=True)
-    for number, done in enumerate(series.runs, 1):
-        print(f"run {number}, earlier, seed {done.seed}: {done.line()}", flush=True)
-    try:
-        for number in range(len(series.runs) + 1, rounds + 1):
-            seed = secrets.randbelow(2**31)
-            loaded = number % 2 == 0
-            what = f"run {number}, {'beside a load' if loaded else 'alone'}, seed {seed}"
-            print(f"{what}: …", flush=True)
-            log = series.folder / f"run-{number}.log"
-            with load() if loaded else contextlib.nullcontext():
-                done = run(seed, selection, log)
-            series.add(done)
-            print(f"{what}: {done.line()}", flush=True)
-            if done.passed:
-                log.unlink()
-            else:
-                show_failure(done, selection, log)
-    finally:
-        bad = [done for done in series.runs if not done.passed]
-        print(f"runs: {len(series.runs)} of {rounds}; failed: {len(bad)}")
-        for test, times in Counter(test for done in bad for test in done.failed).most_common():
-            print(f"  {times} times {test}")
-    return 1 if bad else 0
+def run(name: str, selection: Sequence[str], options: Sequence[str]) -> list[str] | None:
+    """Run the tests once; returns those that failed, and None if all passed."""
+    way, seed = WAYS[name], secrets.randbelow(2**31)
+    chosen = [*selection, *all_tests()[1:]] if selection else [way.tests or all_tests()[0], *all_tests()[1:]]
+    command = pytest_command(seed, *chosen, *(one.format(seed=seed) for one in (*way.options, *options)))
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{name}-{seed}.log"
+    begin = time.monotonic()
+    code: int | None = None
+    with (
+        load() if way.load else contextlib.nullcontext(),
+        log.open("wb") as output,
+        guarded([*command, "-rfE", *side_by_side()], output, way.variables) as process,
+        contextlib.suppress(subprocess.TimeoutExpired),
+    ):
+        code = process.wait(RUN_SECONDS)
+    text = log.read_text(errors="replace")
+    counts = (SUMMARY.findall(text) or ["no outcome"])[-1]
+    how = "passed" if code == 0 else f"FAILED (exit code {code})" if code is not None else "FAILED, did not end"
+    print(f"{name}, seed {seed}: {how} in {time.monotonic() - begin:.0f} s: {counts}", flush=True)
+    if code == 0:
+        log.unlink()
+        return None
+    failed = sorted(set(FAILED.findall(text)))
+    for test in failed:
+        repeated = pytest_command(seed, test, *(one.format(seed=seed) for one in way.options))
+        print(f"  {test}\n    {shlex.join([*(f'{key}={part}' for key, part in way.variables.items()), *repeated])}")
+    print(f"  log: {log}", failure_text(log), sep="\n", flush=True)
+    return failed
 
 
 def _terminated(number: int, _: FrameType | None) -> NoReturn:
@@ -222,20 +164,25 @@ def _terminated(number: int, _: FrameType | None) -> NoReturn:
 def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--rounds", type=int, default=20, help="whole runs, with those of earlier starts (default: %(default)s)"
-    )
-    parser.add_argument("--new", action="store_true", help="forget the runs of earlier starts")
-    parser.add_argument(
-        "selection", nargs="*", default=all_tests(), metavar="PATH", help="files and folders (default: as make test)"
-    )
-    arguments = parser.parse_args()
+    parser.add_argument("--rounds", type=int, default=18, help="whole runs (default: %(default)s)")
+    parser.add_argument("--way", choices=WAYS, action="append", help="only in this way; may be repeated")
+    parser.add_argument("tests", nargs="*", help="folders, files and tests; all tests by default")
+    arguments, options = parser.parse_known_args()
     # An exception, as Ctrl-C is: what was started ends on the way out.
     signal.signal(signal.SIGTERM, _terminated)
+    bad: list[list[str]] = []
     try:
-        return repeat(arguments.rounds, arguments.selection, anew=arguments.new)
+        for number in range(arguments.rounds):
+            ways = arguments.way or [*WAYS]
+            if (failed := run(ways[number % len(ways)], arguments.tests, options)) is not None:
+                bad.append(failed)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    finally:
+        print(f"runs that failed: {len(bad)}")
+        for test, times in Counter(test for failed in bad for test in failed).most_common():
+            print(f"  {times} times {test}")
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

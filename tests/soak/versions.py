@@ -9,7 +9,6 @@ failed with pytest's own words. Exit code 1 if one failed.
 import argparse
 import dataclasses
 import os
-import re
 import secrets
 import signal
 import sys
@@ -20,13 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.repository import ROOT
-from tests.soak.repeat import failure_text, guarded, pytest_command, side_by_side
+from tests.soak.repeat import FAILED, SUMMARY, failure_text, guarded, pytest_command, side_by_side
 from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.tools import MODULES, MODULES_VARIABLE, ControlPlaneError
 
 SELECTION = ("tests/e2e",)
-_SUMMARY = re.compile(r"^=* ?((?:\d+ [a-z]+,? ?)+) in [\d.]+s", re.MULTILINE)
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def run(pair: Pair, selection: Sequence[str], log: Path) -> tuple[bool, str]:
         with guarded(command, output) as process:
             code = process.wait()
     text = log.read_text(errors="replace")
-    summary = _SUMMARY.findall(text)
+    summary = SUMMARY.findall(text)
     outcome = summary[-1] if summary else f"no outcome, exit code {code}"
     seconds = time.monotonic() - begin
     return code == 0, f"| {pair.kubernetes} | {pair.jobset} | {outcome} | {seconds:.0f} s, seed {seed} |"
@@ -100,7 +97,7 @@ def soak(wanted: Sequence[Pair], selection: Sequence[str], rounds: int) -> int:
             sound = sound and passed
             if not passed and log.exists():
                 print(failure_text(log), flush=True)
-                for test in _FAILED.findall(log.read_text(errors="replace")):
+                for test in FAILED.findall(log.read_text(errors="replace")):
                     print(f"  {test}", flush=True)
     print("| Kubernetes | JobSet | tests | |", "| --- | --- | --- | --- |", *lines, sep="\n")
     return 0 if sound else 1

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trainwright.controller.runtime.testing.control_plane import ControlPlane
 
 _CRDS = "control_plane_crds"
+_LEAKS = "--leaks"
 _FIXTURES = ("control_plane", "cluster")
 _FAILURE = pytest.StashKey[Exception]()
 
@@ -41,10 +42,19 @@ class _Hooks:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the setting `control_plane_crds`."""
+    """Declare the setting `control_plane_crds` and the option `--leaks`."""
+    parser.addoption(_LEAKS, action="store_true", help="fail the test that leaves something behind, and no later one")
     parser.addini(
         _CRDS, "CRDs to install in the control planes of the session (files or folders)", type="paths", default=[]
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Look for leaks, if asked to."""
+    if config.getoption(_LEAKS):
+        from trainwright.controller.runtime.testing import leaks  # noqa: PLC0415 - of use then alone
+
+        config.pluginmanager.register(leaks)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
