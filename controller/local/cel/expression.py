@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluates CEL rules without an API server: the language with its common extensions and Kubernetes' own functions.
 
-Values have no static types here, so a rule that names an unknown field compiles, and fails when it is evaluated. The
-texts of failures are those of the API server, as far as the evaluator tells them apart.
+Values have no static types here, so a rule that names an unknown field compiles, and fails when it is evaluated.
 
 Objects in expressions of MutatingAdmissionPolicies, such as `Object.spec{replicas: 1}`, are maps here: the evaluator
 knows no such types. Source: https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/.
@@ -31,25 +30,12 @@ _TOO_DEEP = re.compile(r"recursion limit exceeded|max recursion depth")
 """What the compiler says of a rule that is nested deeper than its 32 levels."""
 _NOT_EVALUATED = "ERROR: <input>:1:1: a rule that is nested more than 32 levels deep is not evaluated here"
 _OF_RULES = ("self", "oldSelf", "newValue", "oldValue", "hasOld")
-_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r'Key not found in map : "?(.*?)"?$', re.DOTALL), r"no such key: \1"),
-    (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
-    (re.compile(r"divide by zero"), "division by zero"),
-    (re.compile(r"No matching overloads found.*", re.DOTALL), "no such overload"),
-    (
-        re.compile(r"Iteration budget exceeded"),
-        "more than 10,000 iterations, which are not evaluated here (give the lists maxItems),",
-    ),
-    (re.compile(r"Applying SELECT to non-message type"), "no such overload"),
-    (
-        re.compile(r"invalid regular expression: missing (.): (.*)", re.DOTALL),
-        r"error parsing regexp: missing closing \1: `\2`",
-    ),
-)
+_TOO_LONG = re.compile(r"Iteration budget exceeded")
+_NOT_LOOPED = "more than 10,000 iterations, which are not evaluated here (give the lists maxItems),"
 
 
 class EvaluationError(ValueError):
-    """A rule could not be evaluated; the text is what the API server says, or near to it."""
+    """A rule could not be evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +43,6 @@ class Expression:
     """A compiled rule."""
 
     compiled: Any
-    serialized: bytes
-    """The rule as a message `google.protobuf.Any` that holds a `cel.expr.CheckedExpr`."""
     result_type: Any
 
     @property
@@ -75,23 +59,19 @@ class Expression:
         try:
             answer = self.compiled.eval(data=variables)
             if answer.type().name() == "ERROR":
-                raise EvaluationError(_in_words_of_go(_bare(str(answer.value()))))
+                raise EvaluationError(_bare(str(answer.value())))
             return answer.plain_value()
         except RuntimeError as error:
-            raise EvaluationError(_in_words_of_go(_bare(str(error)))) from error
+            raise EvaluationError(_bare(str(error))) from error
         except TypeError as error:
             raise EvaluationError("the result is not a value") from error  # such as an optional
 
 
 def _bare(text: str) -> str:
-    return re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
-
-
-def _in_words_of_go(text: str) -> str:
-    for pattern, words in _TEXTS:
-        if pattern.match(text):
-            return pattern.sub(words, text)
-    return text
+    found = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
+    if _TOO_DEEP.search(found):
+        return _NOT_EVALUATED
+    return _NOT_LOOPED if _TOO_LONG.match(found) else found
 
 
 @cache
@@ -106,12 +86,8 @@ def compiled_over(expression: str, variables: tuple[str, ...]) -> Expression:
     try:
         compiled = _environment(variables).compile(expression)
     except RuntimeError as error:
-        raise ValueError(_refusal(error)) from error
-    return Expression(compiled, bytes(compiled.serialize()), compiled.return_type())
-
-
-def _refusal(error: RuntimeError) -> str:
-    return _NOT_EVALUATED if _TOO_DEEP.search(str(error)) else _bare(str(error))
+        raise ValueError(_bare(str(error))) from error
+    return Expression(compiled, compiled.return_type())
 
 
 def typed_expression(expression: str, variables: Mapping[str, Any], messages: Any) -> Expression:
@@ -128,8 +104,8 @@ def typed_expression(expression: str, variables: Mapping[str, Any], messages: An
     try:
         compiled = _made((), variables, messages=messages, typed=True).compile(expression)
     except RuntimeError as error:
-        raise ValueError(_refusal(error)) from error
-    return Expression(compiled, bytes(compiled.serialize()), compiled.return_type())
+        raise ValueError(_bare(str(error))) from error
+    return Expression(compiled, compiled.return_type())
 
 
 @cache

@@ -23,7 +23,6 @@ from typing import Any
 
 from trainwright.api.extras import load
 from trainwright.controller.local.cel.expression import EvaluationError, compiled_over, typed_expression
-from trainwright.controller.local.cel.tree import Node, read
 from trainwright.controller.local.types.model import Type, custom_part
 
 Convert = Callable[[Any], Any]
@@ -184,13 +183,9 @@ _KNOWN_FILES = ("timestamp", "duration", "struct")
 _ERROR = re.compile(r"^ERROR: ", re.MULTILINE)
 _NUMBERS = re.compile(r"'_[<>]=?_' applied to '\((?:int|uint|double), (?:int|uint|double)\)'")
 """The API server compares numbers of different types; the checker here does not."""
-_WORDS = (
-    (re.compile(r"(undefined field '[^']*') not found in struct '[^']*'"), r"\1"),
-    (re.compile(r"expression of type ('[^']*') cannot be the operand of a select operation"), r"type \1 has no fields"),
-    (re.compile(r"\bobject\d+\b"), "object"),
-    (re.compile(r"\bnull_type\b"), "null"),
-    (re.compile(r"\bgoogle\.protobuf\.(Timestamp|Duration)\b"), lambda found: found[1].lower()),
-)
+_OBJECT = re.compile(r"\bobject\d+\b")
+"""A message that describes a part of the schema."""
+_LITERALS = re.compile(r"""\b(matches|timestamp|duration)\(\s*(r?'(?:\\.|[^'\\])*'|r?"(?:\\.|[^"\\])*")\s*\)""")
 
 
 def misfit(expression: str, kind: Type, *, wanted: str, root: bool, optional: bool = False) -> str:
@@ -223,10 +218,8 @@ def _misfit(expression: str, wanted: str, given: "_Shape", described: bytes) -> 
         made = typed_expression(expression, variables, pool)
     except ValueError as error:
         wrong = [one for one in _ERROR.split(str(error)) if one.strip() and not _NUMBERS.search(one)]
-        return _in_our_words("ERROR: " + "ERROR: ".join(wrong)).rstrip() if wrong else ""
-    if made.result != wanted:
-        return f"cel expression must evaluate to a {wanted}"
-    return next(_unreadable(*read(made.serialized)), "")
+        return _OBJECT.sub("object", "ERROR: " + "ERROR: ".join(wrong)).rstrip() if wrong else ""
+    return next(_unreadable(expression), "") if made.result == wanted else f"cel expression must evaluate to a {wanted}"
 
 
 def _identity(parts: Mapping[str, Type]) -> Mapping[str, Type]:
@@ -236,31 +229,13 @@ def _identity(parts: Mapping[str, Type]) -> Mapping[str, Type]:
     return {} if all(one is not None and one.kind == "string" for one in named) else _WHOLE.declared
 
 
-def _in_our_words(text: str) -> str:
-    for pattern, words in _WORDS:
-        text = pattern.sub(words, text)
-    return text
-
-
-def _unreadable(node: Node, types: Mapping[int, str], *, mixed: bool = False) -> Iterator[str]:
-    """Literals that can never be read: patterns, times and durations; lists of values of several types.
-
-    `mixed`: they are arguments of `format`, whose lists may have values of several types.
-    """
-    mixed = mixed or (node.kind == "call" and node.text == "format")
-    first = next((part for part in node.parts[node.has_target :] if part.is_text), None)
-    if node.kind == "call" and node.text in ("matches", "timestamp", "duration") and first is not None:
-        call = f"''.matches({first.text!r})" if node.text == "matches" else f"{node.text}({first.text!r})"
+def _unreadable(expression: str) -> Iterator[str]:
+    """Patterns, times and durations that can never be read."""
+    for function, literal in _LITERALS.findall(expression):
         try:
-            compiled_over(call, ()).run({})
+            compiled_over(f"''.matches({literal})" if function == "matches" else f"{function}({literal})", ()).run({})
         except EvaluationError as error:
-            yield f"invalid {node.text} argument: {error}"
-    for group in (node.parts,) if node.kind == "list" else (node.parts[::2], node.parts[1::2]):
-        found = {types.get(part.identity, "") for part in group} - {""}
-        if node.kind in ("list", "map") and len(found) > 1 and not mixed:
-            yield f"a literal {node.kind} has values of several types: {', '.join(sorted(found))}"
-    for part in node.parts:
-        yield from _unreadable(part, types, mixed=mixed)
+            yield f"invalid {function} argument: {error}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,46 +2,18 @@
 """Regular expressions of Go: what a schema's `pattern` and CEL's `find` mean.
 
 Go and RE2 share their syntax (https://github.com/google/re2/wiki/Syntax) and the promise that a match takes time linear
-in the text, so no pattern and no text can hold up the process. Only the words of errors differ.
+in the text, so no pattern and no text can hold up the process.
 """
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from trainwright.api.extras import load
 
-_WORDS = {
-    "missing ]": "missing closing ]",
-    "missing )": "missing closing )",
-    "trailing \\": "trailing backslash at end of expression",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid named capture group": "invalid named capture",
-}
-"""The words of Go for those of RE2, where they differ."""
-_DEPTH = 1000
-"""How deeply Go lets capturing groups nest."""
-_REPEATS = 1000
-_TOKEN = re.compile(
-    r"""\\Q.*?(?:\\E|\Z)|\\.                             # literal text, an escape
-      |\[\^?\]?(?:\[:\^?\w*:\]|\\.|[^\]\\])*\]?          # a class
-      |\(\?P?<(?P<name>[^>]*)>|\(\?|\(|\)                # groups
-      |\{(?P<least>0|[1-9]\d*)(?:,(?P<most>0|[1-9]\d*)?)?\}  # a count; with leading zeros it is text
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-_NAME = re.compile(r"[0-9A-Za-z_]+")
-
 
 class PatternError(ValueError):
-    """Not a regular expression of Go; the text is Go's."""
-
-    def __init__(self, what: str, where: str) -> None:
-        super().__init__(f"error parsing regexp: {what}: `{where}`")
+    """Not a regular expression."""
 
 
 class Pattern:
@@ -74,7 +46,7 @@ def compiled(pattern: str) -> Pattern:
     """The expression.
 
     Raises:
-        PatternError: the expression is not one of Go.
+        PatternError: it is not a regular expression.
         MissingExtraError: google-re2 is not installed.
     """
     re2 = load("re2")
@@ -84,41 +56,8 @@ def compiled(pattern: str) -> Pattern:
     try:
         expression = re2.compile(_encoded(pattern), options)
     except re2.error as error:
-        raise _go_error(pattern, error.args[0].decode("utf-8", "replace")) from None
-    _refuse_what_go_refuses(pattern)
+        raise PatternError(error.args[0].decode("utf-8", "replace")) from None
     return Pattern(expression)
-
-
-def _go_error(pattern: str, text: str) -> PatternError:
-    if text.startswith("pattern too large"):
-        return PatternError("expression too large", "")
-    what, _, where = text.partition(": ")
-    if where.startswith("(?<"):  # looking behind: Go takes it for the name of a group
-        rest, end, _ = pattern[pattern.find(where) :].partition(">")
-        return PatternError("invalid named capture", rest + end)
-    return PatternError(_WORDS.get(what, what), where)
-
-
-def _refuse_what_go_refuses(pattern: str) -> None:
-    """Raises PatternError for the little that RE2 knows and Go does not."""
-    captures: list[bool] = []
-    """Of the open groups, which of them capture."""
-    depth = 0
-    for token in _TOKEN.finditer(pattern):
-        text, name = token[0], token["name"]
-        if text == "\\C":
-            raise PatternError("invalid escape sequence", text)
-        if name is not None and not _NAME.fullmatch(name):
-            raise PatternError("invalid named capture", text)
-        if any(len(number or "") > 4 or int(number or 0) > _REPEATS for number in token.group("least", "most")):
-            raise PatternError("invalid repeat count", text)
-        if text.startswith("("):
-            captures.append(text != "(?")
-            depth += captures[-1]
-        elif text == ")":
-            depth -= captures.pop()
-        if depth >= _DEPTH:
-            raise PatternError("expression nests too deeply", pattern)
 
 
 def _encoded(text: str) -> bytes:

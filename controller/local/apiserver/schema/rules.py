@@ -243,7 +243,7 @@ class SchemaRule:
         try:
             answer = self._program.run(variables)
         except EvaluationError as problem:
-            return invalid(path or NOWHERE, kind, _failure(str(problem), shown)), False
+            return invalid(path or NOWHERE, kind, f"{problem} evaluating rule: {shown}"), False
         except ValueError as problem:
             return invalid(path or NOWHERE, kind, f"rule compile error: compilation failed: {problem}"), False
         if answer is True:
@@ -264,13 +264,6 @@ class SchemaRule:
             return ""
         text = text.strip() if isinstance(text, str) else ""
         return "" if "\n" in text or len(text.encode()) > _LONGEST_MESSAGE else text
-
-
-def _failure(problem: str, shown: str) -> str:
-    if problem.startswith("no such overload"):
-        unfit = "call arguments did not match a supported operator, function or macro signature for rule"
-        return f"'{problem}': {unfit}: {shown}"
-    return f"{problem} evaluating rule: {shown}"
 
 
 def rule_errors(

@@ -19,11 +19,10 @@ def test_what_matches(pattern: str, matches: list[str], differs: list[str]) -> N
     assert [text for text in differs if search(text)] == []
 
 
-@pytest.mark.parametrize(("pattern", "text"), CASES["what_go_refuses"])
-def test_what_go_refuses(pattern: str, text: str) -> None:
-    with pytest.raises(PatternError) as caught:
+@pytest.mark.parametrize("pattern", CASES["what_is_refused"])
+def test_what_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError):
         compiled(pattern)
-    assert str(caught.value) == f"error parsing regexp: {text}"
 
 
 @pytest.mark.parametrize(("pattern", "text", "found"), CASES["all_matches"])
@@ -35,13 +34,6 @@ def test_all_matches(pattern: str, text: str, found: list[str]) -> None:
 def test_a_match_takes_time_linear_in_the_text(pattern: str) -> None:
     # An engine that backtracks needs longer than the life of the sun.
     assert not compiled(pattern).search("a" * 10_000 + "!")
-
-
-def test_nested_groups() -> None:
-    compiled("(" * 999 + ")" * 999)
-    compiled("(?:" * 1001 + ")" * 1001)
-    with pytest.raises(PatternError, match="expression nests too deeply"):
-        compiled("(" * 1000 + ")" * 1000)
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
