@@ -31,6 +31,8 @@ _TOO_DEEP = re.compile(r"recursion limit exceeded|max recursion depth")
 _NOT_EVALUATED = "ERROR: <input>:1:1: a rule that is nested more than 32 levels deep is not evaluated here"
 _OF_RULES = ("self", "oldSelf", "newValue", "oldValue", "hasOld")
 _TOO_LONG = re.compile(r"Iteration budget exceeded")
+_NO_KEY = re.compile(r'Key not found in map : "?(.*?)"?$', re.DOTALL)
+"""Refusals of policies are in the words of the API server."""
 _NOT_LOOPED = "more than 10,000 iterations, which are not evaluated here (give the lists maxItems),"
 
 
@@ -71,7 +73,7 @@ def _bare(text: str) -> str:
     found = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
     if _TOO_DEEP.search(found):
         return _NOT_EVALUATED
-    return _NOT_LOOPED if _TOO_LONG.match(found) else found
+    return _NOT_LOOPED if _TOO_LONG.match(found) else _NO_KEY.sub(r"no such key: \1", found)
 
 
 @cache

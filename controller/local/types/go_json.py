@@ -116,6 +116,21 @@ def decode(kind: Type, document: Any) -> list[str]:
     return decoding.dropped
 
 
+def convert_integers(kind: Type, value: Any) -> Any:
+    """Make integers as large as their fields, in place, as Go converts numbers: whole doubles too, and they wrap."""
+    if type(value) is dict:
+        for name, inner in value.items():
+            if (part := kind.at(name)) is not None:
+                value[name] = convert_integers(part, inner)
+    elif type(value) is list:
+        value[:] = [convert_integers(kind.item, inner) for inner in value]
+    elif kind.kind == "integer" and type(value) in (int, float) and value == value // 1:
+        half = _INT32 if kind.format == "int32" else _INT64
+        whole = int(value) if -_INT64 <= value < _INT64 else -_INT64
+        return (whole + half) % (2 * half) - half
+    return value
+
+
 def _zero_item(kind: Type) -> Any:
     """What null becomes in a list or map."""
     return _NULL_ITEMS.get(kind.sort, dict)()

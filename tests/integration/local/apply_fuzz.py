@@ -15,8 +15,8 @@ from typing import Any
 
 from tests.integration.local.documents import GROUP, KIND, Documents, Schemas, custom_resource_models, version
 from tests.integration.local.oracle import Answer, Oracle
+from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.merge import fieldset
-from trainwright.controller.local.apiserver.merge.errors import ApplyError, ConflictError
 from trainwright.controller.local.apiserver.merge.fieldmanager import ANNOTATION, FieldManager
 from trainwright.controller.local.types.model import Types
 from trainwright.controller.local.values import json_text
@@ -63,11 +63,8 @@ def ours(request: dict[str, Any], types: Types) -> tuple[Answer, dict[str, Any] 
             made = manager.apply(request["live"], request["new"], request["manager"], force=request["force"], now=NOW)
         else:
             made = manager.update(request["live"], request["new"], request["manager"], now=NOW)
-    except ConflictError as error:
-        causes = [{"reason": one.reason, "message": one.message, "field": one.field} for one in error.causes]
-        return {"error": {"text": str(error), "code": error.code, "reason": error.reason, "causes": causes}}, None
-    except ApplyError as error:
-        said: dict[str, Any] = {"text": str(error)}
+    except StatusError as error:
+        said: dict[str, Any] = {"text": str(error), **(error.details or {})}
         if error.reason:
             said |= {"code": error.code, "reason": error.reason}
         return {"error": said}, None

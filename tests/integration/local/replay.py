@@ -12,7 +12,7 @@ from typing import Any
 
 from deepdiff import DeepDiff
 
-from trainwright.controller.local.apiserver.merge.errors import ApplyError, ConflictError
+from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.runtime.client.transport import Request, Transport
 
@@ -72,7 +72,7 @@ class Replay:
         now = datetime.now(UTC)
         try:
             ours = field_manager.apply(live, document, manager, force=force, now=now)
-        except ApplyError as error:
+        except StatusError as error:
             expected = _status(error)
         else:
             stored = _as_stored(ours, live, subresource)
@@ -145,10 +145,8 @@ class Replay:
         return decoded
 
 
-def _status(error: ApplyError) -> Document:
-    causes = error.causes if isinstance(error, ConflictError) else ()
-    told = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
-    told.sort(key=lambda cause: cause["message"])
+def _status(error: StatusError) -> Document:
+    told = sorted((error.details or {}).get("causes", ()), key=lambda cause: str(cause["message"]))
     message = str(error) if error.code == CONFLICT else ""
     return {"code": error.code, "reason": error.reason, "message": message, "causes": told}
 

@@ -14,13 +14,7 @@ import pytest
 from tests.cases import cases
 from tests.scenarios.comparison import SENTENCES
 from trainwright.controller.local.apiserver.errors import StatusError
-from trainwright.controller.local.apiserver.merge.errors import PatchError
-from trainwright.controller.local.apiserver.merge.patch import (
-    json_patch,
-    merge_patch,
-    read_merge_patch,
-    read_strategic_patch,
-)
+from trainwright.controller.local.apiserver.merge.patch import json_patch, merge_patch, read_patch
 from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
 from trainwright.controller.local.types.model import Types
 from trainwright.controller.runtime import HTTPTransport, load_config
@@ -62,8 +56,8 @@ def ours(live: Document, kind: str, body: bytes, models: Document, model: str) -
         made: Document = json_patch(live, body)
         return made
     if kind == MERGE:
-        return merge_patch(live, read_merge_patch(body))
-    return strategic_merge_patch(live, read_strategic_patch(body), Types(models).named(model))
+        return merge_patch(live, read_patch(body))
+    return strategic_merge_patch(live, read_patch(body) or {}, Types(models).named(model))
 
 
 def without_sentence(answer: Document) -> Document:
@@ -92,8 +86,8 @@ async def compare(
             real = await answer(transport, "PATCH", f"{folder}/a", body, kind)
             try:
                 made = ours(live, kind, body, models, MODELS[plural])
-            except PatchError as error:
-                found = StatusError(error.code, error.reason, str(error), error.details).document()
+            except StatusError as error:
+                found = error.document()
             else:
                 found = await answer(transport, "PUT", f"{folder}/a", json.dumps(made).encode())
             if without_sentence(found) != without_sentence(real):

@@ -9,13 +9,9 @@ import pytest
 
 from tests.cases import cases
 from tests.unit.local.things import SPEC, VERSION, Document, Things, thing
-from trainwright.controller.local.apiserver.merge.errors import (
-    BadRequestError,
-    ConflictError,
-    EntryError,
-    InternalError,
-)
+from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.merge.fieldmanager import ANNOTATION, check_entries
+from trainwright.controller.local.apiserver.merge.fieldset import EntryError, UnfitObjectError
 from trainwright.controller.local.apiserver.merge.managedfields import without_new_times
 
 CASES = cases(__file__)
@@ -57,19 +53,19 @@ def test_an_apply_that_changes_nothing_keeps_its_time(things: Things) -> None:
 
 def test_a_conflict_with_one(things: Things) -> None:
     things.apply("one", {"text": "a", "number": 1})
-    with pytest.raises(ConflictError) as error:
+    with pytest.raises(StatusError) as error:
         things.apply("two", {"text": "b", "number": 1})
     assert str(error.value) == 'Apply failed with 1 conflict: conflict with "one": .spec.text'
-    assert [(cause.reason, cause.message, cause.field) for cause in error.value.causes] == [
-        ("FieldManagerConflict", 'conflict with "one"', ".spec.text")
-    ]
+    assert error.value.details == {
+        "causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".spec.text"}]
+    }
     assert (error.value.code, error.value.reason) == (409, "Conflict")
 
 
 def test_a_conflict_with_several(things: Things) -> None:
     things.apply("z", {"items": [{"name": "n", "x": "1"}], "number": 1, "flag": False})
     things.update("a", {"items": [{"name": "n", "x": "1"}], "number": 1, "flag": True})
-    with pytest.raises(ConflictError) as error:
+    with pytest.raises(StatusError) as error:
         things.apply("two", {"items": [{"name": "n", "x": "2"}], "number": 2, "flag": False})
     assert str(error.value) == (
         f'Apply failed with 3 conflicts: conflicts with "a" using {VERSION}:\n- .spec.flag\n'
@@ -81,7 +77,7 @@ def test_a_conflict_with_an_owner_of_a_subresource(things: Things) -> None:
     things.apply("one", {"text": "a"})
     things.apply("two", None, status={"phase": "p"}, subresource="status")
     assert things.entries[1]["subresource"] == "status"
-    with pytest.raises(ConflictError, match=r'conflict with "two" with subresource "status": \.status\.phase$'):
+    with pytest.raises(StatusError, match=r'conflict with "two" with subresource "status": \.status\.phase$'):
         things.apply("three", None, status={"phase": "q"}, subresource="status")
 
 
@@ -148,7 +144,7 @@ def test_an_update_owns_what_it_changed(things: Things) -> None:
     things.update("two", {"text": "b", "number": 1, "tags": ["t"]})
     update: dict[str, Any] = {"f:spec": {"f:tags": {".": {}, 'v:"t"': {}}, "f:text": {}}}
     assert things.owners == {"one": fields("number"), "two": update}
-    with pytest.raises(ConflictError):
+    with pytest.raises(StatusError):
         things.apply("one", {"text": "a"})
 
 
@@ -173,13 +169,13 @@ def test_the_status_is_not_owned_through_the_main_endpoint(things: Things) -> No
 @pytest.mark.parametrize(("document", "message"), CASES["documents_that_are_refused"])
 def test_documents_that_are_refused(document: Document, message: str, things: Things) -> None:
     manager = things._manager("")
-    with pytest.raises(BadRequestError, match=f"^{message}$") as error:
+    with pytest.raises(StatusError, match=f"^{message}$") as error:
         manager.apply(None, document, "one", force=False, now=things._next())
     assert (error.value.code, error.value.reason) == (400, "BadRequest")
 
 
 def test_a_document_that_does_not_fit(things: Things) -> None:
-    with pytest.raises(InternalError) as error:
+    with pytest.raises(UnfitObjectError) as error:
         things.apply("one", {"nothing": 1}, metadata={"name": "it", "namespace": "n"})
     assert (error.value.code, error.value.reason) == (500, "")
     assert str(error.value) == (
@@ -193,9 +189,9 @@ def test_an_object_that_does_not_fit_any_more(things: Things) -> None:
     changed = copy.deepcopy(SPEC)
     changed["properties"]["text"] = {"type": "integer"}
     things.use(changed)
-    with pytest.raises(InternalError, match=r"\(/it; .*\) does not fit its schema: \.spec\.text: expected"):
+    with pytest.raises(UnfitObjectError, match=r"\(/it; .*\) does not fit its schema: \.spec\.text: expected"):
         things.apply("two", {})
-    with pytest.raises(InternalError, match=r"\(/it; .*\) does not fit its schema: \.spec\.text: expected"):
+    with pytest.raises(UnfitObjectError, match=r"\(/it; .*\) does not fit its schema: \.spec\.text: expected"):
         things.update("two", {"text": 1})
 
 
@@ -205,7 +201,7 @@ def test_a_reset_and_the_first_apply_after_it(entries: list[Any], things: Things
     things.update("one", {"text": "b"}, metadata={"name": "it", "managedFields": entries})
     assert things.entries == []
     assert things.update("one", {"text": "c"})["metadata"].get("managedFields") is None
-    with pytest.raises(ConflictError, match=f'conflict with "before-first-apply" using {VERSION}: .spec.text'):
+    with pytest.raises(StatusError, match=f'conflict with "before-first-apply" using {VERSION}: .spec.text'):
         things.apply("two", {"text": "d"})
     things.apply("two", {"text": "c"})
     assert things.owners == {"two": fields("text"), "before-first-apply": {"f:spec": {".": {}, "f:text": {}}}}
@@ -229,7 +225,7 @@ def test_entries_are_checked_after_admission(things: Things) -> None:
 def test_an_object_that_equals_the_document_only_in_python(things: Things) -> None:
     things.apply("one", {"number": 1})
     things.live["spec"] = {"number": True}
-    with pytest.raises(InternalError, match=r"does not fit its schema: \.spec\.number: expected numeric"):
+    with pytest.raises(UnfitObjectError, match=r"does not fit its schema: \.spec\.number: expected numeric"):
         things.apply("one", {"number": 1})
 
 
@@ -277,15 +273,15 @@ def test_kubectl_goes_over_from_client_side_apply(things: Things) -> None:
 @pytest.mark.parametrize(("manager", "metadata"), CASES["what_client_side_apply_does_not_excuse"])
 def test_what_client_side_apply_does_not_excuse(manager: str, metadata: Document, things: Things) -> None:
     things.update("client-side", {"text": "a"}, metadata=metadata)
-    with pytest.raises(ConflictError):
+    with pytest.raises(StatusError):
         things.apply(manager, {"text": "b"})
 
 
 def test_conflicts_that_are_not_excused_are_told_alone(things: Things) -> None:
     things.update("client-side", {"text": "a", "number": 1}, metadata=last_applied({"text": "a"}))
-    with pytest.raises(ConflictError) as error:
+    with pytest.raises(StatusError) as error:
         things.apply("kubectl", {"text": "b", "number": 2})
-    assert [cause.field for cause in error.value.causes] == [".spec.number"]
+    assert [cause["field"] for cause in (error.value.details or {})["causes"]] == [".spec.number"]
 
 
 def test_an_annotation_that_would_be_too_large_is_dropped(things: Things) -> None:
@@ -302,7 +298,7 @@ def test_an_owner_in_another_version_keeps_what_it_names() -> None:
         {"text": "a"}, metadata={"name": "it", "uid": "u", "managedFields": [{**entry, "fieldsV1": fields("text")}]}
     )
     manager = things._manager("")
-    with pytest.raises(ConflictError, match=r'^Apply failed with 1 conflict: conflict with "old": \.spec\.text$'):
+    with pytest.raises(StatusError, match=r'^Apply failed with 1 conflict: conflict with "old": \.spec\.text$'):
         manager.apply(live, thing({"text": "b"}), "one", force=False, now=things._next())
     made = manager.apply(live, thing({"number": 1}), "one", force=False, now=things._next())
     assert [entry["manager"] for entry in made["metadata"]["managedFields"]] == ["old", "one"]
@@ -316,7 +312,7 @@ def test_documents_are_not_changed(things: Things) -> None:
     for force in (True, False):
         try:
             manager.apply(live, document, "two", force=force, now=things._next())
-        except ConflictError:
+        except StatusError:
             assert not force
     manager.update(live, document, "two", now=things._next())
     assert [live, document] == before

@@ -9,7 +9,7 @@ import pytest
 from tests.cases import cases
 from trainwright.controller.local import values
 from trainwright.controller.local.apiserver.merge import fieldset
-from trainwright.controller.local.apiserver.merge.errors import EntryError
+from trainwright.controller.local.apiserver.merge.fieldset import EntryError
 
 CASES = cases(__file__)
 

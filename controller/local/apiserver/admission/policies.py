@@ -21,7 +21,6 @@ from trainwright.controller.local.apiserver.admission.matching import GROUP, Mat
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.kinds.admission import PATCHES, USED, VARIABLES
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
-from trainwright.controller.local.apiserver.merge.errors import InternalError, PatchError
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
@@ -248,7 +247,7 @@ def _patched(manager: FieldManager | None, kind: str, document: Document, value:
             raise EvaluationError("this endpoint has no server-side apply")
         named = {"apiVersion": document["apiVersion"], "kind": document["kind"]}
         return manager.merged(document, {**value, **named})
-    except (PatchError, InternalError, TypeError) as error:
+    except (errors.StatusError, TypeError) as error:
         cause = str(getattr(error, "cause", None) or error)
         if cause.startswith("test of "):
             return document

@@ -24,7 +24,6 @@ from trainwright.controller.local.apiserver.admission.matching import (
 )
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
-from trainwright.controller.local.apiserver.merge.errors import PatchError
 from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.cel.expression import EvaluationError
@@ -149,13 +148,17 @@ class Webhooks:
                 f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this '
                 "operation"
             )
+        shown = await self._conversions.objects(request, served)
         try:
-            shown = await self._conversions.objects(request, served)
             made: Document = json_patch(shown["object"], base64.b64decode(response["patch"]))
-            if not request.has_own_object:
-                made = request.decoded(await self._conversions.served(request.call.resource, made))
-        except (PatchError, ValueError) as error:
+        except (errors.StatusError, ValueError) as error:
             raise errors.internal(str(getattr(error, "cause", None) or error)) from error
+        if not request.has_own_object:
+            made = await self._conversions.served(request.call.resource, made)
+            try:
+                made = request.decoded(made)
+            except ValueError as error:
+                raise errors.internal(str(error)) from error
         changed = made != request.new
         if changed:
             request.new = made

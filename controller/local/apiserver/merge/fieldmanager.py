@@ -12,16 +12,15 @@ from typing import Any
 import msgspec
 
 from trainwright.api import times
+from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.merge import fieldset
-from trainwright.controller.local.apiserver.merge.errors import BadRequestError, EntryError, InternalError
-from trainwright.controller.local.apiserver.merge.fieldset import Tree, difference
+from trainwright.controller.local.apiserver.merge.fieldset import EntryError, Tree, UnfitObjectError, difference
 from trainwright.controller.local.apiserver.merge.managedfields import (
     APPLY,
     UPDATE,
     Conflicts,
     Managed,
     ManagerIdentity,
-    Owners,
     Ownership,
     conflict_error,
     entries_of,
@@ -29,7 +28,7 @@ from trainwright.controller.local.apiserver.merge.managedfields import (
     read_entries,
     write_entries,
 )
-from trainwright.controller.local.apiserver.merge.structured import Document, Typed, TypedMerge, apply, atomic, update
+from trainwright.controller.local.apiserver.merge.structured import Document, TypedMerge, apply, atomic, update
 from trainwright.controller.local.apiserver.merge.typed import UnfitError, check, compare, named_fields, unlike
 from trainwright.controller.local.types.model import Type, custom_type
 from trainwright.controller.local.values import is_too_deep, json_text
@@ -169,17 +168,16 @@ class FieldManager:
             now: the time of the request.
 
         Raises:
-            BadRequestError: the document is of another kind or version, or has managedFields.
-            ConflictError: others own what it would change.
-            InternalError: the document or the stored object does not fit the schema.
+            StatusError: the document is of another kind or version, or has managedFields (400); others own what it
+                would change (409); it or the stored object does not fit the schema (500, UnfitObjectError).
         """
         live = self._in_version(live)
         managed = read_entries(entries_of(live))
         applied_as = (text_of(document, "apiVersion"), text_of(document, "kind"))
         if applied_as != (self._version, self.kind):
-            raise BadRequestError(f"invalid object type: {kind_text(*applied_as)}")
+            raise errors.bad_request(f"invalid object type: {kind_text(*applied_as)}")
         if entries_of(document) is not None:
-            raise BadRequestError("metadata.managedFields must be nil")
+            raise errors.bad_request("metadata.managedFields must be nil")
         moment = times.format_time(now)
         live = without_managed_fields(live)
         if not managed.owners:
@@ -210,7 +208,7 @@ class FieldManager:
             now: the time of the request.
 
         Raises:
-            InternalError: an object does not fit the schema. The API server then stores the new one with no managed
+            UnfitObjectError: an object does not fit the schema. The API server then stores the new one with no managed
                 fields (`without_managed_fields`).
         """
         live = self._in_version(live)
@@ -226,13 +224,14 @@ class FieldManager:
         """An object with a document merged onto it, whoever owns its fields, as admission policies do.
 
         Raises:
-            InternalError: the document does not fit the schema, or would replace something atomic.
+            UnfitObjectError: the document does not fit the schema, or would replace something atomic.
         """
-        config = self._typed(document, duplicates=False)
-        typed = self._typed(live, fitting=config)
-        if place := atomic(config.view, config.document):
-            raise InternalError(f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {place}")
-        made = TypedMerge().merge(typed.view, typed.document, config.document)
+        self._check(document, duplicates=False)
+        self._check(live, fitting=document)
+        if place := atomic(self._view, document):
+            wrong = "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs"
+            raise UnfitObjectError(f"{wrong}: {place}")
+        made = TypedMerge().merge(self._view, live, document)
         assert isinstance(made, dict)
         return made
 
@@ -261,11 +260,17 @@ class FieldManager:
     def _apply(
         self, live: Document, document: Document, managed: Managed, name: str, moment: str, *, force: bool
     ) -> tuple[Document, Managed]:
-        config = self._typed(document, duplicates=False)
-        typed = self._typed(live, fitting=config)
+        self._check(document, duplicates=False)
+        self._check(live, fitting=document)
         manager = ManagerIdentity(name or "unknown", APPLY, "", self._subresource)
-        made, after = apply(typed, config, managed.owners, manager, self._version, self._reset, force=force)
-        _strip(after, manager)
+        made, after = apply(
+            self._view, live, document, managed.owners, manager, self._version, self._reset, force=force
+        )
+        if owned := after.get(manager):
+            if fields := difference(owned.fields, _IDENTITY):
+                after[manager] = owned.with_fields(fields)
+            else:
+                del after[manager]
         stamps = dict(managed.times)
         if made is None:
             # Nothing changed, so a manager that is new here gets no time at all.
@@ -273,9 +278,9 @@ class FieldManager:
         return made, Managed(after, {**stamps, manager: moment}, managed.as_read)
 
     def _update(self, live: Document, new: Document, managed: Managed, name: str, moment: str) -> Managed:
-        after_typed = self._typed(new)
-        before_typed = self._typed(live, fitting=after_typed)
-        after, changed = update(before_typed, after_typed, managed.owners, self._reset)
+        self._check(new)
+        self._check(live, fitting=new)
+        after, changed = update(self._view, live, new, managed.owners, self._reset)
         result = Managed(after, dict(managed.times), managed.as_read)
         if changed := fieldset.difference(changed, _IDENTITY):
             manager = ManagerIdentity(name or "unknown", UPDATE, self._version, self._subresource)
@@ -285,8 +290,8 @@ class FieldManager:
             result.times[manager] = moment
         return result
 
-    def _typed(self, document: Document, *, duplicates: bool = True, fitting: Typed | None = None) -> Typed:
-        """A document with its view.
+    def _check(self, document: Document, *, duplicates: bool = True, fitting: Document | None = None) -> None:
+        """Check that a document fits the type.
 
         Args:
             document: to be checked.
@@ -294,14 +299,12 @@ class FieldManager:
             fitting: a document that was checked no less strictly; what is equal in both is not looked through again.
 
         Raises:
-            InternalError: it does not fit.
+            UnfitObjectError: it does not fit.
         """
         try:
-            known = fitting.document if fitting is not None else {}
-            check(self._view, unlike(document, known), duplicates=duplicates)
+            check(self._view, unlike(document, fitting or {}), duplicates=duplicates)
         except UnfitError as error:
-            raise InternalError(f"the object ({_told(document)}) does not fit its schema: {error}") from error
-        return Typed(document, self._view)
+            raise UnfitObjectError(f"the object ({_told(document)}) does not fit its schema: {error}") from error
 
 
 def check_entries(document: Document) -> None:
@@ -311,17 +314,6 @@ def check_entries(document: Document) -> None:
         EntryError: an entry is not valid.
     """
     read_entries(entries_of(document))
-
-
-def _strip(after: Owners, manager: ManagerIdentity) -> None:
-    owned = after.get(manager)
-    if owned is None:
-        return
-    fields = fieldset.difference(owned.fields, _IDENTITY)
-    if fields:
-        after[manager] = owned.with_fields(fields)
-    else:
-        del after[manager]
 
 
 def _read_or_none(entries: list[dict[str, object]] | None) -> Managed | None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.controller.local.apiserver.merge.errors import EntryError
+from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.values import (
     TOO_DEEP,
     Value,
@@ -30,6 +30,18 @@ from trainwright.controller.local.values import (
     quoted,
     text_in_json,
 )
+
+
+class UnfitObjectError(StatusError):
+    """An object, or what it says of its owners, cannot be read. Kubernetes answers such an apply with 500."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(500, "", message)
+
+
+class EntryError(UnfitObjectError):
+    """An entry of managedFields cannot be read."""
+
 
 SELF = "."
 INVALID = ""

@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from trainwright.api import times
+from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.merge import fieldset
-from trainwright.controller.local.apiserver.merge.errors import ConflictError, EntryError, FieldCause
-from trainwright.controller.local.apiserver.merge.fieldset import Path, Tree
+from trainwright.controller.local.apiserver.merge.fieldset import EntryError, Path, Tree
 from trainwright.controller.local.values import equal, json_text, quoted
 
 APPLY = "Apply"
@@ -172,7 +172,7 @@ class FieldConflict:
     path: Path
 
 
-class Conflicts(Exception):  # noqa: N818 - it carries what may yet be allowed, and becomes a ConflictError
+class Conflicts(Exception):  # noqa: N818 - it carries what may yet be allowed
     """The conflicts of an apply that is not forced, by manager and field."""
 
     def __init__(self, found: dict[ManagerIdentity, Tree]) -> None:
@@ -187,15 +187,15 @@ class Conflicts(Exception):  # noqa: N818 - it carries what may yet be allowed, 
         return tuple(conflict for conflict in self.conflicts if not fieldset.has(excused, conflict.path))
 
 
-def conflict_error(conflicts: tuple[FieldConflict, ...]) -> ConflictError:
+def conflict_error(conflicts: tuple[FieldConflict, ...]) -> errors.StatusError:
     """The error for the client, of at least one conflict; those of each manager stand together."""
-    causes = tuple(FieldCause(f"conflict with {one.manager}", fieldset.text(one.path)) for one in conflicts)
+    causes = [(fieldset.text(one.path), f"conflict with {one.manager}") for one in conflicts]
     if len(causes) == 1:
-        return ConflictError(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
+        return errors.apply_conflict(f"Apply failed with 1 conflict: {causes[0][1]}: {causes[0][0]}", causes)
     lines: list[str] = []
-    for manager, group in groupby(zip(conflicts, causes, strict=True), key=lambda pair: pair[0].manager):
-        lines += [f"conflicts with {manager}:", *(f"- {cause.field}" for _, cause in group)]
-    return ConflictError(f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines), causes)
+    for manager, group in groupby(conflicts, key=lambda one: one.manager):
+        lines += [f"conflicts with {manager}:", *(f"- {fieldset.text(one.path)}" for one in group)]
+    return errors.apply_conflict(f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines), causes)
 
 
 def without_new_times(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -4,26 +4,43 @@
 import re
 from typing import Any
 
-import msgspec
-
-from trainwright.controller.local.apiserver.merge.errors import MalformedPatchError, UnappliedPatchError
-from trainwright.controller.local.values import TOO_DEEP, copied, equal, is_too_deep, read_json
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.errors import StatusError
+from trainwright.controller.local.values import TOO_DEEP, copied, equal, is_too_deep, json_text, read_json
 
 Document = dict[str, Any]
 
 
-def merge_patch(document: Document, patch: Any) -> Document:
-    """The document after a merge patch; neither is changed.
+class UnappliedPatchError(StatusError):
+    """An operation of a JSON patch fails, or a patch merges lists of lists.
+
+    Attributes:
+        cause: which operation, and why. The API server keeps that to itself; it is for logs.
+    """
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(422, "Invalid", "the server rejected our request due to an error in our request", {})
+        self.cause = cause
+
+
+def read_patch(body: bytes, kind: type = dict) -> Any:
+    """Decode a patch, of this type or null. Raises StatusError (400)."""
+    try:
+        value = read_json(body)
+    except ValueError as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from error
+    if type(value) is not kind and value is not None:
+        raise errors.bad_request(f"error decoding patch: expected {'an object' if kind is dict else 'a list'}")
+    return value
+
+
+def merge_patch(document: Document, patch: Document | None) -> Document:
+    """The document after a merge patch; neither is changed. Raises StatusError (400) for null.
 
     Unlike the RFC, and like the API server's library: nulls of objects inside a new list are dropped.
-
-    Raises:
-        MalformedPatchError: the patch is not an object.
     """
     if patch is None:
-        raise MalformedPatchError("Invalid JSON Patch")
-    if type(patch) is not dict:
-        raise MalformedPatchError("error decoding patch: expected an object")
+        raise errors.bad_request("Invalid JSON Patch")
     merged: Document = copied(document)
     _merge(merged, patch)
     return merged
@@ -52,97 +69,46 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def read_merge_patch(body: bytes) -> Document | None:
-    """Decode a JSON merge patch; None for null, which `merge_patch` refuses.
-
-    Raises:
-        MalformedPatchError: it is not a JSON object.
-    """
-    try:
-        return _object(body)
-    except ValueError as error:
-        raise MalformedPatchError(f"error decoding patch: {error}") from error
-
-
-def read_strategic_patch(body: bytes) -> Document:
-    """Decode a strategic merge patch; null is an empty patch.
-
-    Raises:
-        MalformedPatchError: it is not a JSON object.
-    """
-    try:
-        return _object(body) or {}
-    except ValueError as error:
-        raise MalformedPatchError(str(error)) from error
-
-
-def _object(body: bytes) -> Document | None:
-    value = read_json(body)
-    if value is not None and type(value) is not dict:
-        raise ValueError("expected an object")
-    return value
-
-
+OPERATIONS = 10_000
+"""How many a patch may have."""
 COPY_LIMIT = 3 * 1024 * 1024
 """Bytes that the `copy` operations of a patch may add up to, as on a default API server."""
-
+_NAMES = (str, type(None))
 _INDEX = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_encode = msgspec.json.Encoder().encode
 
 
 def json_patch(document: Any, body: bytes) -> Any:
     """The document after a JSON patch; it is not changed.
 
     Where the API server's library leaves the RFC: `replace` of an absent key adds it; an index may be negative and
-    counts from the end; `copy` of an absent key makes a null. The caller limits the operations (`operation_count`).
+    counts from the end; `copy` of an absent key makes a null.
 
     Raises:
-        MalformedPatchError: the body is not a list of operations, or the result is nested too deeply.
-        UnappliedPatchError: an operation cannot be done, or a test fails.
+        StatusError: the body is not a list of operations, or the result is nested too deeply (400); there are too many
+            (413); an operation cannot be done, or a test fails (422, UnappliedPatchError).
     """
+    operations = read_patch(body, list) or ()
+    if len(operations) > OPERATIONS:
+        told = f"The allowed maximum operations in a JSON patch is {OPERATIONS}, got {len(operations)}"
+        raise errors.too_large(told)
     # The root is an item of an object, as everything else: all paths but "" lead into it.
-    around = {"": copied(document)}
-    added = 0
-    for operation in _operations(body):
-        name = operation.get("op")
+    around, copies = {"": copied(document)}, 0
+    for operation in (one or {} for one in operations):
         try:
-            added += _apply(around, operation)
+            copies += _apply(around, operation)
+            if copies > COPY_LIMIT:
+                raise UnappliedPatchError(f"the copies add more than {COPY_LIMIT} bytes")
         except UnappliedPatchError as error:
-            raise UnappliedPatchError(f"{name} of {operation.get('path')}: {error.cause}") from error
-        if added > COPY_LIMIT:
-            raise UnappliedPatchError(f"the copies of this patch add {added} bytes, exceeding the limit {COPY_LIMIT}")
+            raise UnappliedPatchError(f"{operation.get('op')} of {operation.get('path')}: {error.cause}") from error
     if is_too_deep(around[""]):
-        raise MalformedPatchError(f"the result of the patch {TOO_DEEP}")
+        raise errors.bad_request(f"the result of the patch {TOO_DEEP}")
     return around[""]
 
 
-def operation_count(body: bytes) -> int:
-    """The number of operations in a JSON patch, of which the API server allows 10,000.
-
-    Raises:
-        MalformedPatchError: the body is not a list of operations.
-    """
-    return len(_operations(body))
-
-
-def _operations(body: bytes) -> list[Document]:
-    try:
-        operations = read_json(body)
-    except ValueError as error:
-        raise MalformedPatchError(f"error decoding patch: {error}") from error
-    if operations is None:
-        return []
-    if type(operations) is not list or not all(one is None or type(one) is dict for one in operations):
-        raise MalformedPatchError("error decoding patch: expected a list of operations")
-    for operation in filter(None, operations):
-        for name in ("op", "path", "from"):
-            if type(operation.get(name, "")) not in (str, type(None)):
-                raise MalformedPatchError(f"error decoding patch: {name} of an operation is not a string")
-    return [operation or {} for operation in operations]
-
-
-def _apply(root: Document, operation: Document) -> int:
+def _apply(root: Document, operation: Any) -> int:
     """Do an operation. Returns the bytes that it copied."""
+    if type(operation) is not dict or any(type(operation.get(key, "")) not in _NAMES for key in ("op", "path", "from")):
+        raise errors.bad_request("error decoding patch: an operation is an object with op, path and from as strings")
     name, value = operation.get("op"), operation.get("value")
     if name not in ("add", "remove", "replace", "move", "copy", "test"):
         raise UnappliedPatchError(f"Unexpected kind: {'unknown' if name is None else name}")
@@ -150,7 +116,7 @@ def _apply(root: Document, operation: Document) -> int:
     if name in ("move", "copy"):
         container, key = _find(root, operation, "from")
         value = _take(container, key) if name == "move" else copied(_get(container, key))
-        size = len(_encode(value)) if name == "copy" and value is not None else 0
+        size = len(json_text(value)) if name == "copy" else 0
     if operation.get("path") == "" and name in ("replace", "test"):
         container, key = root, ""
         if name == "replace" and type(value) not in (dict, list):

@@ -7,12 +7,8 @@ The order of merged lists: https://git.k8s.io/design-proposals-archive/cli/prese
 
 from typing import Any
 
-from trainwright.controller.local.apiserver.merge.errors import (
-    BrokenPatchError,
-    MalformedPatchError,
-    UnappliedPatchError,
-)
-from trainwright.controller.local.apiserver.merge.patch import Document
+from trainwright.controller.local.apiserver.errors import StatusError, bad_request, plain_internal
+from trainwright.controller.local.apiserver.merge.patch import Document, UnappliedPatchError
 from trainwright.controller.local.types.model import Field, Type
 from trainwright.controller.local.values import copied, json_text, quoted
 
@@ -24,10 +20,10 @@ def identity(value: Any) -> Identity:
     """What tells a scalar from others: 1, 1.0 and true are three values.
 
     Raises:
-        BrokenPatchError: it is an object or a list, on which the API server itself gives up.
+        StatusError: it is an object or a list, on which the API server itself gives up.
     """
     if type(value) in (dict, list):
-        raise BrokenPatchError(f"cannot compare {json_text(value)}")
+        raise plain_internal(f"cannot compare {json_text(value)}")
     return type(value), value
 
 
@@ -35,14 +31,14 @@ def item_identity(item: Any, merge_key: str) -> Identity:
     """What tells an item from others: its merge key, or the scalar itself where there is none.
 
     Raises:
-        BrokenPatchError: it has no merge key, or one that cannot be compared.
+        StatusError: it has no merge key, or one that cannot be compared.
     """
     if not merge_key:
         return identity(item)
     if type(item) is not dict:
-        raise BrokenPatchError(f"expected an object, but received {json_text(item)}")
+        raise plain_internal(f"expected an object, but received {json_text(item)}")
     if merge_key not in item:
-        raise BrokenPatchError(f"map: {json_text(item)} does not contain declared merge key: {merge_key}")
+        raise plain_internal(f"map: {json_text(item)} does not contain declared merge key: {merge_key}")
     return identity(item[merge_key])
 
 
@@ -56,7 +52,7 @@ def ordered(merged: Items, named: Items, live: Items, merge_key: str) -> Items:
         merge_key: of the items; empty for scalars.
 
     Raises:
-        BrokenPatchError: an item has no merge key.
+        StatusError: an item has no merge key.
     """
     named_places, live_places = _places(named, merge_key), _places(live, merge_key)
     keyed = [(item_identity(item, merge_key), item) for item in merged]
@@ -94,9 +90,8 @@ def strategic_merge_patch(document: Document, patch: Document, kind: Type) -> Do
         kind: the type of the object.
 
     Raises:
-        BrokenPatchError: the patch does not fit the object, 500 on the API server.
-        MalformedPatchError: a directive is malformed, 400.
-        UnappliedPatchError: a list of lists would have to be merged, 422.
+        StatusError: a directive is malformed (400), a list of lists would have to be merged (422), or the patch does
+            not fit the object, which Kubernetes answers with 500.
     """
     return _merge(copied(document), copied(patch), kind)
 
@@ -105,14 +100,14 @@ def _field(kind: Type, name: str) -> Field:
     found = kind.fields.get(name)
     if found is None:
         what = "is a map, whose objects are not merged" if kind.sort == "map" else f"has no field {quoted(name)}"
-        raise BrokenPatchError(f"{kind.name.rpartition('.')[2]} {what}")
+        raise plain_internal(f"{kind.name.rpartition('.')[2]} {what}")
     return found
 
 
 def _list_field(kind: Type, name: str) -> Field:
     found = _field(kind, name)
     if found.type.kind != "array":
-        raise BrokenPatchError(f"{name} is not a list")
+        raise plain_internal(f"{name} is not a list")
     return found
 
 
@@ -159,8 +154,8 @@ def _replaced_or_deleted(patch: Document) -> Document:
     raise _unknown_directive(patch)
 
 
-def _unknown_directive(patch: Document) -> BrokenPatchError:
-    return BrokenPatchError(f"unknown patch type: {json_text(patch[_DIRECTIVE])} in map: {json_text(patch)}")
+def _unknown_directive(patch: Document) -> StatusError:
+    return plain_internal(f"unknown patch type: {json_text(patch[_DIRECTIVE])} in map: {json_text(patch)}")
 
 
 def _directed_field(key: str, directive: str) -> str:
@@ -169,7 +164,7 @@ def _directed_field(key: str, directive: str) -> str:
     if slash and found == directive:
         return name
     kinds = {_DELETE_FROM: "primitive list", _ORDER: "setElementOrder list"}
-    raise MalformedPatchError(f"invalid patch format of {kinds[directive]}")
+    raise bad_request(f"invalid patch format of {kinds[directive]}")
 
 
 def _retain_keys(into: Document, patch: Document) -> None:
@@ -177,11 +172,11 @@ def _retain_keys(into: Document, patch: Document) -> None:
         return
     retained = patch.pop(_RETAIN)
     if type(retained) is not list:
-        raise MalformedPatchError("invalid patch format of retainKeys")
+        raise bad_request("invalid patch format of retainKeys")
     kept = {identity(key) for key in retained}
     for key, value in patch.items():
         if value is not None and not key.startswith((_DELETE_FROM, _ORDER)) and (str, key) not in kept:
-            raise MalformedPatchError("invalid patch format of retainKeys")
+            raise bad_request("invalid patch format of retainKeys")
     for key in [key for key in into if (str, key) not in kept]:
         del into[key]
 
@@ -212,7 +207,7 @@ def _merge_in_order(into: Document, patch: Document, directive: str, kind: Type)
 
 def _list(value: Any) -> Items:
     if type(value) is not list:
-        raise BrokenPatchError(f"expected a list, but received {json_text(value)}")
+        raise plain_internal(f"expected a list, but received {json_text(value)}")
     return value
 
 
@@ -225,7 +220,7 @@ def _check_order(change: Items, order: Items, merge_key: str) -> None:
         if merge_key and type(item) is dict and _DIRECTIVE in item:
             continue
         if not any(item_identity(item, merge_key) == item_identity(other, merge_key) for other in rest):
-            raise BrokenPatchError(
+            raise plain_internal(
                 f"the order in the patch {json_text(change)} does not match {_ORDER} {json_text(order)}"
             )
 
@@ -241,7 +236,7 @@ def _merge_lists(live: Items, change: Items, items: Field, *, deletes: bool) -> 
     else:
         merge_key = items.merge_key
         if not merge_key:
-            raise BrokenPatchError("cannot merge lists without merge key for struct")
+            raise plain_internal("cannot merge lists without merge key for struct")
         live, change = _apply_item_directives(live, change, merge_key)
         merged = _merge_items(live, change, items)
     return ordered(merged, change, live, merge_key)
@@ -257,9 +252,9 @@ def _check_same_type(*lists: Items) -> type:
                 raise UnappliedPatchError("lists of lists are not supported")
         elif type(item) is not found:
             said = ", ".join(map(json_text, lists))
-            raise BrokenPatchError(f"list element types are not identical: [{said}]")
+            raise plain_internal(f"list element types are not identical: [{said}]")
     if found is None:
-        raise BrokenPatchError("no elements in any of the given slices")
+        raise plain_internal("no elements in any of the given slices")
     return found
 
 
@@ -280,7 +275,7 @@ def _apply_item_directives(live: Items, change: Items, merge_key: str) -> tuple[
         elif directive == "replace":
             replaces = True
         elif directive == "merge":
-            raise BrokenPatchError("merging lists cannot yet be specified in the patch")
+            raise plain_internal("merging lists cannot yet be specified in the patch")
         else:
             raise _unknown_directive(item)
     return (rest, []) if replaces else (live, rest)

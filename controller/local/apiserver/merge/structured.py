@@ -7,7 +7,7 @@ leaves as it was is the same object in the result.
 What it is about: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/555-server-side-apply
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from trainwright.controller.local.apiserver.merge import fieldset
 from trainwright.controller.local.apiserver.merge.fieldset import Tree
@@ -34,19 +34,21 @@ _KIND = fieldset.of(("f:apiVersion",), ("f:kind",))
 """Fields that never go, whoever is said to own them."""
 
 
-class Typed(NamedTuple):
-    """A document that fits its view."""
-
-    document: Document
-    view: Type
-
-
 def apply(
-    live: Typed, config: Typed, owners: Owners, manager: ManagerIdentity, version: str, reset: Tree, *, force: bool
+    view: Type,
+    live: Document,
+    config: Document,
+    owners: Owners,
+    manager: ManagerIdentity,
+    version: str,
+    reset: Tree,
+    *,
+    force: bool,
 ) -> tuple[Document | None, Owners]:
     """The object after an apply and its owners; None for an object that did not change.
 
     Args:
+        view: the type of both documents, which fit it.
         live: the object.
         config: what is applied.
         owners: of the object.
@@ -59,55 +61,49 @@ def apply(
         Conflicts: it is not forced, and others own what it would change.
     """
     merge = TypedMerge()
-    merged = Typed(merge.merge(live.view, live.document, config.document), live.view)
+    merged = merge.merge(view, live, config)
     last = owners.get(manager)
-    named = fieldset.recursive_difference(named_fields(config.view, config.document), reset)
+    named = fieldset.recursive_difference(named_fields(view, config), reset)
     owners = {**owners, manager: Ownership(named, version, applied=True)}
     if last is not None and last.fields:
         # A field that is named as empty, and whose content has no owner, may go although nothing else does.
         before = fieldset.difference(last.fields, _KIND)
         if before and (merge.spared or fieldset.difference(before, named)):
-            merged = _pruned(merged, before, owners)
+            merged = _pruned(view, merged, before, owners)
     if len(owners) > 1:
-        change = compare(live.view, live.document, merged.document).without(reset)
+        change = compare(view, live, merged).without(reset)
         owners = _claimed(change, owners, manager, force=force)
     elif not named:
         owners = {}
-    return (None if equal(live.document, merged.document) else merged.document), owners
+    return (None if equal(live, merged) else merged), owners
 
 
-def update(live: Typed, new: Typed, owners: Owners, reset: Tree) -> tuple[Owners, Tree]:
+def update(view: Type, live: Document, new: Document, owners: Owners, reset: Tree) -> tuple[Owners, Tree]:
     """Who still owns what after an update, and what it changed, which is now its manager's."""
-    change = compare(live.view, live.document, new.document).without(reset)
+    change = compare(view, live, new).without(reset)
     return _claimed(change, owners, None, force=True), fieldset.union(change.modified, change.added)
 
 
-def _pruned(merged: Typed, before: Tree, owners: Owners) -> Typed:
+def _pruned(view: Type, merged: Value, before: Tree, owners: Owners) -> Value:
     """The merged object without what its manager named before, and no manager owns now.
 
     All fields named before are removed first. Two kinds are then added back: fields that any manager owns now, and
     fields that the applying manager never owned but that lie inside of one that it did.
     """
-    document, view = merged
     before = with_declared_parents(view, before)
-    everything = with_declared_parents(view, named_fields(view, document))
+    everything = with_declared_parents(view, named_fields(view, merged))
     owned: Tree = {}
     for ownership in owners.values():
         owned = fieldset.union(owned, ownership.fields)
-    kept = fieldset.union(_named_after(merged, before), with_declared_parents(view, owned))
+    kept = fieldset.union(_named_after(view, merged, before), with_declared_parents(view, owned))
     gone = fieldset.difference(everything, kept)
-    foreign = fieldset.difference(everything, _named_after(merged, gone))
-    return _without(merged, fieldset.intersection(foreign, before))
+    foreign = fieldset.difference(everything, _named_after(view, merged, gone))
+    return remove(view, merged, fieldset.intersection(foreign, before))
 
 
-def _named_after(one: Typed, removed: Tree) -> Tree:
+def _named_after(view: Type, document: Value, removed: Tree) -> Tree:
     """What a document names once fields are removed."""
-    left = _without(one, removed)
-    return with_declared_parents(left.view, named_fields(left.view, left.document))
-
-
-def _without(one: Typed, fields: Tree) -> Typed:
-    return Typed(remove(one.view, one.document, fields), one.view) if fields else one
+    return with_declared_parents(view, named_fields(view, remove(view, document, removed)))
 
 
 def _claimed(change: TypedComparison, owners: Owners, manager: ManagerIdentity | None, *, force: bool) -> Owners:

@@ -356,7 +356,9 @@ def _both(one: _Change | None, other: _Change | None) -> _Change | None:
 
 
 def remove(view: Type, value: Value, fields: Tree) -> Value:
-    """The value without the members of a set, which is not empty."""
+    """The value without the members of a set."""
+    if not fields:
+        return value
     form = part(view, value)
     if form == MAP:
         if view.atomic or not value or type(value) is not dict:

@@ -10,14 +10,7 @@ from collections.abc import Callable
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds import metadata
-from trainwright.controller.local.apiserver.merge.errors import ApplyError, BadRequestError, ConflictError, PatchError
-from trainwright.controller.local.apiserver.merge.patch import (
-    json_patch,
-    merge_patch,
-    operation_count,
-    read_merge_patch,
-    read_strategic_patch,
-)
+from trainwright.controller.local.apiserver.merge.patch import json_patch, merge_patch, read_patch
 from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.info import (
@@ -38,7 +31,7 @@ from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, Transform, track
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.types.errors import invalid_unshown
-from trainwright.controller.local.types.go_json import DocumentDecodeError
+from trainwright.controller.local.types.go_json import DocumentDecodeError, convert_integers
 from trainwright.controller.local.types.model import builtin
 from trainwright.controller.local.values import copied
 
@@ -46,8 +39,6 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-OPERATIONS = 10_000
-"""Of a JSON patch at most."""
 _FOLDERS = {"nodes": "minions", "services": "services/specs"}
 """Where the real server keeps kinds that it does not keep under their plural; its messages say so."""
 
@@ -208,10 +199,7 @@ def _patching(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
         if live is None:
             raise call.not_found()
         before = at_endpoint(call, live)
-        try:
-            made, strict = _patched(call, before, media)
-        except PatchError as error:
-            raise errors.StatusError(error.code, error.reason, str(error), error.details) from error
+        made, strict = _patched(call, before, media)
         if strict and options.validation == "Strict":
             raise _rejected(f"strict decoding error: {', '.join(strict)}")
         for warning in strict if options.validation != "Ignore" else ():
@@ -225,18 +213,14 @@ def _patching(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
 
 
 def _patched(call: RequestInfo, live: Document, media: str) -> tuple[Document, list[str]]:
-    """What a patch makes, and what is odd about it. Raises StatusError or PatchError."""
+    """What a patch makes, and what is odd about it. Raises StatusError."""
     body, strict = call.request.body, list[str]()
     if media == JSON_PATCH:
-        if (count := operation_count(body)) > OPERATIONS:
-            raise errors.too_large(f"The allowed maximum operations in a JSON patch is {OPERATIONS}, got {count}")
         made = json_patch(live, body)
     elif media == MERGE_PATCH:
-        made = merge_patch(live, read_merge_patch(body))
+        made = merge_patch(live, read_patch(body))
     else:
-        made = strategic_merge_patch(
-            live, read_strategic_patch(body), builtin(call.resource.body_model(call.subresource))
-        )
+        made = strategic_merge_patch(live, read_patch(body) or {}, builtin(call.resource.body_model(call.subresource)))
     if media != JSON_PATCH:
         strict = bodies.duplicate_keys(body)
     if not isinstance(made, dict):
@@ -285,22 +269,14 @@ def _application(call: RequestInfo, options: WriteQuery) -> Transform:
 def _applied(call: RequestInfo, live: Document | None, document: Document, options: WriteQuery) -> Document:
     manager = manager_of(call)
     assert manager is not None
-    try:
-        made = manager.apply(live, document, options.manager, force=options.force, now=call.now)
-    except ConflictError as error:
-        causes = [(cause.field, cause.message) for cause in error.causes]
-        raise errors.apply_conflict(str(error), causes) from error
-    except BadRequestError as error:
-        raise errors.bad_request(str(error)) from error
-    except ApplyError as error:
-        raise errors.plain_internal(str(error)) from error
+    made = manager.apply(live, document, options.manager, force=options.force, now=call.now)
     metadata.metadata_of(made)
     try:
         if not call.resource.body_model(call.subresource):
             # Only a decoded body loses its nulls, and what is applied has no unknown fields.
             made["metadata"], _ = decode_metadata(made["metadata"])
         else:
-            call.resource.decode(made, call.subresource)
+            _decode_applied(call, made)
     except DocumentDecodeError as error:
         raise errors.plain_internal(str(error)) from error
     if not is_scale(call):
@@ -310,6 +286,15 @@ def _applied(call: RequestInfo, live: Document | None, document: Document, optio
         raise call.conflict(f"uid mismatch: the provided object specified uid {uid}, and no existing object was found")
     _check_identity(call, made)
     return made
+
+
+def _decode_applied(call: RequestInfo, made: Document) -> None:
+    try:
+        call.resource.decode(made, call.subresource)
+    except DocumentDecodeError:
+        # Numbers of an applied document are converted; only those of other bodies have to fit their fields.
+        convert_integers(builtin(call.resource.body_model(call.subresource)), made)
+        call.resource.decode(made, call.subresource)
 
 
 def _check_identity(call: RequestInfo, made: Document) -> None:

@@ -12,8 +12,8 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds import metadata
-from trainwright.controller.local.apiserver.merge.errors import EntryError, InternalError
 from trainwright.controller.local.apiserver.merge.fieldmanager import check_entries, without_managed_fields
+from trainwright.controller.local.apiserver.merge.fieldset import EntryError, UnfitObjectError
 from trainwright.controller.local.apiserver.merge.managedfields import without_new_times
 from trainwright.controller.local.apiserver.request.info import RequestInfo, WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
@@ -278,7 +278,7 @@ def track(call: RequestInfo, live: Document | None, new: Document, options: Writ
         return new
     try:
         made = manager.update(live, new, call.manager(options), now=call.now)
-    except InternalError:
+    except UnfitObjectError:
         # As the real server: the write goes on, and what is owned is not known any more.
         made = without_managed_fields(new)
     if made is not new and made.get("metadata") is new.get("metadata"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cases import cases
-from trainwright.controller.local.apiserver.merge.errors import PatchError
+from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
 from trainwright.controller.local.types.model import Types
 
@@ -101,7 +101,7 @@ def test_errors(patch: Document, code: int) -> None:
     models = copy.deepcopy(MODELS)
     models["x.Thing"]["properties"]["nested"] = MODELS["x.Thing"]["properties"]["tags"]
     models["x.Thing"]["properties"]["labels"]["additionalProperties"] = models["x.Thing"]["properties"]["labels"]
-    with pytest.raises(PatchError) as raised:
+    with pytest.raises(StatusError) as raised:
         strategic_merge_patch(document, patch, Types(models).named("x.Thing"))
     assert raised.value.code == code
     assert str(raised.value)
