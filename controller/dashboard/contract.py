@@ -302,6 +302,8 @@ class Pod(PageAnswer):
     """The replica of that replicated job."""
     rank: int
     """Completion index in its Job, which is the node rank of the training."""
+    who: str
+    """How messages call the pod, such as `rank 3`."""
     attempt: int | None
     """1 for the first. Null: not known."""
     current: bool
@@ -339,6 +341,8 @@ class FailureView(PageAnswer):
     replicated_job: str
     job_index: int
     rank: int
+    who: str
+    """How messages call the pod."""
     exit_code: int | None
     reason: str
     message: str

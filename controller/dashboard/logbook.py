@@ -382,21 +382,13 @@ def _runs_of(pod: contract.Pod, wanted: WantedLog) -> Iterable[LogRun]:
             continue
         if wanted.pod == ALL and one.init:
             continue
-        rank = rank_of(pod)
         several = sum(not other.init for other in pod.containers) > 1
-        label = f"{rank}/{one.name}" if several or one.init else rank
+        label = f"{pod.who}/{one.name}" if several or one.init else pod.who
         # With all ranks, the run before the last restart tells what has happened; a page may also ask for it alone.
         if one.previous_log and (wanted.previous or wanted.pod == ALL):
             yield LogRun(pod.name, one.name, max(0, one.restarts - 1), previous=True, label=label)
         if one.log and not wanted.previous:
             yield LogRun(pod.name, one.name, one.restarts, label=label)
-
-
-def rank_of(pod: contract.Pod) -> str:
-    """As people call it: `rank 3` of the trainer, else the replicated job."""
-    if pod.replicated_job in ("", "node"):
-        return f"rank {pod.rank}"
-    return f"{pod.replicated_job}{f'-{pod.job_index}' if pod.job_index else ''}-{pod.rank}"
 
 
 def _words(error: KubernetesError, source: LogRun, namespace: str) -> str:

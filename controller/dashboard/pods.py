@@ -12,7 +12,7 @@ from trainwright.api.quantity import Quantity
 from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.failures.first import FailedRun
-from trainwright.controller.trainer.job.pods import attempt_of
+from trainwright.controller.trainer.job.pods import attempt_of, rank_of
 from trainwright.plugins.contract import Picture
 from trainwright.plugins.contract.picture import condition_of, index_of
 
@@ -54,7 +54,7 @@ def _place(pod: Document) -> tuple[str, str, int]:
 def failure_of(failure: FailedRun, log: Iterable[str]) -> contract.FailureView:
     shared = set(FailedRun.__struct_fields__) & set(contract.FailureView.__struct_fields__)
     told = {name: getattr(failure, name) for name in shared}
-    return contract.FailureView(**told, finished=failure.finished_at or None, log=list(log))
+    return contract.FailureView(**told, who=failure.where, finished=failure.finished_at or None, log=list(log))
 
 
 def _pod(pod: Document, *, current: bool) -> contract.Pod:
@@ -75,6 +75,7 @@ def _pod(pod: Document, *, current: bool) -> contract.Pod:
         replicated_job=labels.get(LABEL_REPLICATED_JOB, ""),
         job_index=number_in(labels.get(LABEL_JOB_INDEX)),
         rank=index_of(pod),
+        who=rank_of(pod),
         attempt=attempt_of(pod) + 1 if LABEL_ATTEMPT in labels else None,
         current=current,
         phase="Terminating" if deletion_timestamp_of(pod) else str(status.get("phase") or "Unknown"),

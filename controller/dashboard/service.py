@@ -19,6 +19,7 @@ from trainwright.api.messages import value_text
 from trainwright.api.objects import AnyObject, Document, Key, controller_of, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.actions import Actions
 from trainwright.controller.dashboard.connection import ServerLink
@@ -45,8 +46,10 @@ from trainwright.plugins.contract import ClusterFacts, Explains, FactUnavailable
 from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.contract.facts import Unreadable
 from trainwright.plugins.contract.provenance import Setting
-from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.pipeline import Pipeline, Rendering
 
+_IN_THE_WAY = (ApiError, PipelineError, FactUnavailable, RuntimeUnsupported, SnapshotInvalid)
+"""Why a job is not rendered."""
 SYNC_SECONDS = 5.0
 """How long a question about one job waits for the first list."""
 VALUE_LENGTH = 100
@@ -78,6 +81,8 @@ class DashboardService:
         self._logs = Logs(client)
         self.reader = JobReader(self.watched, Details(client, cluster, plugins, logs=logs), client)
         self.rendered = RenderedObjects(client, pipeline)
+        self._gone: dict[str, Document] = {}
+        """JobSets that are gone, of jobs that were compared, by uid."""
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Watch the cluster until cancelled; `ready` is called once it has begun."""
@@ -143,11 +148,17 @@ class DashboardService:
         missing |= {key: self._why_missing(key) for key in wanted if key not in held and key not in missing}
         seen = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
         runs = [
-            ComparedRun(job=msgspec.to_builtins(one.job), reports=reports, jobset=self.watched.jobset(key, one.uid))
+            ComparedRun(job=msgspec.to_builtins(one.job), reports=reports, jobset=await self._jobset(key, one))
             for (key, one), (reports, *_) in zip(held.items(), seen, strict=True)
         ]
         told = [Missing(namespace=key.namespace, name=key.name, message=why) for key, why in missing.items()]
         return compare(runs, wall_clock(), told)
+
+    async def _jobset(self, key: Key, held: HeldJob) -> Document | None:
+        found = self.watched.jobset(key, held.uid) or self._gone.get(held.uid)
+        if found is None and is_finished(held.job) and (found := await self.rendered.jobset(held.job)):
+            self._gone[held.uid] = found
+        return found
 
     async def book(self, key: Key, wanted: WantedLog) -> Book:
         """The lines of a log. Raises NotFound, KubernetesError."""
@@ -214,13 +225,8 @@ class RenderedObjects:
         """
         job = await self._client.get(TrainJob, key.name, key.namespace)
         try:
-            runtime = await self._runtime(job)
-            if self._pipeline is None:
-                self._pipeline = self._load()
-            run = self._pipeline.begin(job, runtime)
-            facts = await self._view.read(run.references())
-            rendering = run.render(_without_own(facts, job))
-        except (ApiError, PipelineError, FactUnavailable, RuntimeUnsupported, SnapshotInvalid) as error:
+            rendering = await self._rendering(job)
+        except _IN_THE_WAY as error:
             problem = error.message if isinstance(error, ApiError) else str(error)
             return contract.ObjectsView(now=format_time(wall_clock()), problems=[problem])
         return contract.ObjectsView(
@@ -229,6 +235,22 @@ class RenderedObjects:
             settings=[_setting(one) for one in rendering.settings],
             overrides=list(rendering.overrides),
         )
+
+    async def jobset(self, job: TrainJob) -> Document | None:
+        """What a job that has ended was, where its JobSet is gone; None: that is not known any more."""
+        with suppress(*_IN_THE_WAY):
+            rendering = await self._rendering(msgspec.structs.replace(job, status=None))
+            found = (one.document for one in rendering.components)
+            return next((one for one in found if one["kind"] == JobSet.RESOURCE.kind), None)
+        return None
+
+    async def _rendering(self, job: TrainJob) -> Rendering:
+        runtime = await self._runtime(job)
+        if self._pipeline is None:
+            self._pipeline = self._load()
+        run = self._pipeline.begin(job, runtime)
+        facts = await self._view.read(run.references())
+        return run.render(_without_own(facts, job))
 
     async def _runtime(self, job: TrainJob) -> Runtime:
         # It was not built yet, or the user may not read ConfigMaps; the runtime is most often the same.

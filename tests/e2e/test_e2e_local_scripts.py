@@ -59,7 +59,7 @@ def test_what_a_script_makes_stays_and_a_second_run_replaces_nothing(shell: Shel
         done = shell.local(*RUN, "--keep", script, "--nodes=2", f"--workdir={project}")
         outputs.append(output_of(done))
         assert "  model-0        7 B\n  model-1        7 B\n" in done.stdout
-        assert f"[node-1] beside me: found in {project}\n" in done.stdout
+        assert f"[rank 1] beside me: found in {project}\n" in done.stdout
     assert len(set(outputs)) == 2
     first, second = (path.name.rpartition("-")[0] for path in outputs)
     runs = shell.folder / "trainwright" / "runs"
@@ -68,7 +68,7 @@ def test_what_a_script_makes_stays_and_a_second_run_replaces_nothing(shell: Shel
     # The jobs are found without their whole names.
     for name in ("latest", "save"):
         logs = shell.local("logs", name, "--rank=0")
-        assert logs.stdout == f"[node-0] beside me: found in {project}\n"
+        assert logs.stdout == f"[rank 0] beside me: found in {project}\n"
         assert logs.stderr == f"{name} is TrainJob {second}\n"
     assert f"output   {outputs[1]}" in shell.local("show", "latest").stdout
     refused = shell.local("delete", "save")
@@ -128,8 +128,8 @@ def test_a_module_is_run_as_python_does(shell: Shell, project: Path, tmp_path: P
             timeout=120,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "[node-1] ['--lr', '$(HOME)']\n" in done.stdout
-        assert "[node-0] beside me: found in " in done.stdout
+        assert "[rank 1] ['--lr', '$(HOME)']\n" in done.stdout
+        assert "[rank 0] beside me: found in " in done.stdout
 
 
 def test_a_change_of_the_environment_needs_no_restart_of_the_cluster(shell: Shell, project: Path) -> None:
@@ -141,10 +141,10 @@ def test_a_change_of_the_environment_needs_no_restart_of_the_cluster(shell: Shel
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     script = str(project / "which.py")
     ours = shell.local(*RUN, script, "--env=WORD=one")
-    assert f"[node-0] prefix {sys.prefix} one\n" in ours.stdout, ours.stderr
+    assert f"[rank 0] prefix {sys.prefix} one\n" in ours.stdout, ours.stderr
     asked = shell.local(*RUN, "--keep", "--job-name=reports", script, f"--python={venv}", "--env=WORD=$(two)")
     assert f"of {venv}\n" in asked.stdout
-    assert f"[node-0] prefix {venv} $(two)\n" in asked.stdout, asked.stderr
+    assert f"[rank 0] prefix {venv} $(two)\n" in asked.stdout, asked.stderr
     # The writer of that environment reports to the cluster, which may write it down after the end of the job.
     eventually_sync(lambda: shell.local("jobs").stdout, contains("100%"))
     (project / ".env").write_text("WORD='of a file'\n")
@@ -152,10 +152,10 @@ def test_a_change_of_the_environment_needs_no_restart_of_the_cluster(shell: Shel
     shell.set("PATH", os.pathsep.join([str(venv / "bin"), os.environ["PATH"]]))
     found = shell.local(*RUN, script, f"--env-file={project / '.env'}")
     assert f"| Python of {venv}, the active virtual environment\n" in found.stdout
-    assert f"[node-0] prefix {venv} of a file\n" in found.stdout, found.stderr
+    assert f"[rank 0] prefix {venv} of a file\n" in found.stdout, found.stderr
     # With what a dry run prints, the same runs again.
     manifest = project / "job.yaml"
     manifest.write_text(shell.local(*RUN, "--dry-run", script, "--env=WORD=again").stdout)
     again = shell.local("run", f"--file={manifest}")
-    assert f"[node-0] prefix {venv} again\n" in again.stdout, again.stderr
+    assert f"[rank 0] prefix {venv} again\n" in again.stdout, again.stderr
     assert shell.local("delete", "reports").returncode == 0

@@ -111,7 +111,7 @@ def test_a_job_runs_and_its_lines_are_shown(shell: Shell, option: str) -> None:
     done = shell.local("run", "--file", shell.job(program), option)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert {"[node-0] rank 0 of 2", "[node-1] rank 1 of 2", "the job is Complete"} <= set(lines)
+    assert {"[rank 0] rank 0 of 2", "[rank 1] rank 1 of 2", "the job is Complete"} <= set(lines)
     # What the controllers log is in a file.
     assert done.stderr == ""
     assert (shell.folder / "trainwright" / "local" / "default" / "cluster.log").is_file()
@@ -134,7 +134,7 @@ with urllib.request.urlopen(request, timeout=30, context=authority) as answer:
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"progressPercentage":42' in done.stdout.replace(" ", "")
     port = (shell.folder / "trainwright" / "local" / "default" / "status-port").read_text()
-    assert f"[node-0] https://127.0.0.1:{port}\n" in done.stdout
+    assert f"[rank 0] https://127.0.0.1:{port}\n" in done.stdout
 
 
 @pytest.mark.parametrize("isolation", ["auto", "rewrite"])
@@ -158,14 +158,14 @@ else:
 """
     done = shell.local("run", "--file", shell.job(program), f"--isolation={isolation}")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "[node-0] heard rank 1" in done.stdout
+    assert "[rank 0] heard rank 1" in done.stdout
 
 
 def test_the_exit_code_of_the_rank_that_failed_is_that_of_the_command(up: Shell) -> None:
     program = f"{RANK}\nimport time\nif rank == '1': raise SystemExit(3)\ntime.sleep(60)"
     done = up.local("run", "--file", up.job(program), seconds=55)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "error: node-1 failed with exit code 3" in done.stderr
+    assert "error: rank 1 failed with exit code 3" in done.stderr
 
 
 def test_the_lines_of_a_container_that_fails_at_once_are_shown_once(up: Shell) -> None:
@@ -252,7 +252,7 @@ def test_a_manifest_brings_what_the_job_needs(up: Shell) -> None:
     file.write_text(needs + job)
     done = up.local("run", "--file", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "[node-0] from a file" in done.stdout
+    assert "[rank 0] from a file" in done.stdout
     file.write_text(needs.replace("v1", "example.com/v1").replace("ConfigMap", "Widget") + job)
     done = up.local("run", "--file", str(file))
     assert done.returncode == 125, done.stdout + done.stderr
@@ -415,14 +415,14 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     assert kept.returncode == 0, kept.stdout + kept.stderr
     assert "1 TrainJob," in shell.local("status").stdout
     assert "runs at https://127.0.0.1:" in shell.local("list").stdout
-    assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
+    assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[rank 0] rank 0", "[rank 1] rank 1"]
     assert shell.local("logs", "nobody").returncode == 1
     assert shell.local("down").returncode == 0
     assert shell.local("status").returncode == 1
     assert shell.local("up").returncode == 0
     assert public(folder / "kubeconfig") == public_data()
     assert "1 TrainJob," in shell.local("status").stdout
-    assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
+    assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[rank 0] rank 0", "[rank 1] rank 1"]
 
 
 def test_the_printed_kubeconfig_is_a_line_for_a_shell(tmp_path: Path) -> None:

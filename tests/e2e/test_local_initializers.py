@@ -72,7 +72,7 @@ async def test_a_job_trains_with_both_and_a_second_one_fetches_nothing(shell: Sh
     assert (await local(shell, "up", f"--isolation={isolation}")).returncode == 0
     first = await local(shell, "run", "--file", sample(shell))
     assert first.returncode == 0, first.stdout + first.stderr
-    said = [line.partition("] ")[2] for line in first.stdout.splitlines() if line.startswith("[node-0]")]
+    said = [line.partition("] ")[2] for line in first.stdout.splitlines() if line.startswith("[rank 0]")]
     assert said == ["trains with 3 files of dataset", "trains with 2 files of model"]
     files = {one.rpartition("/")[2] for one in hub.requests if "/resolve/" in one}
     assert files == {"a.csv", "b.csv", "README.md", "config.json", "model.safetensors"}

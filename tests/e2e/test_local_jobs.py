@@ -91,19 +91,19 @@ def test_a_job_is_looked_at_stopped_resumed_and_deleted(shell: Shell) -> None:
     assert (stored["kind"], stored["spec"]["trainer"]["numNodes"]) == ("TrainJob", 2)
     assert "managedFields" not in stored["metadata"]
 
-    both = {"[node-0] rank 0 works", "[node-1] rank 1 works"}
+    both = {"[rank 0] rank 0 works", "[rank 1] rank 1 works"}
     eventually_sync(lambda: set(shell.local("logs", "train").stdout.splitlines()) == both)
-    assert shell.local("logs", "train", "--rank=1").stdout == "[node-1] rank 1 works\n"
-    assert shell.local("logs", "train", "--rank", "node-0", "--tail=1").stdout == "[node-0] rank 0 works\n"
+    assert shell.local("logs", "train", "--rank=1").stdout == "[rank 1] rank 1 works\n"
+    assert shell.local("logs", "train", "--rank=0", "--tail=1").stdout == "[rank 0] rank 0 works\n"
     wrong = shell.local("logs", "train", "--rank=5")
-    assert (wrong.returncode, wrong.stderr) == (1, "error: TrainJob train has no rank 5: it has node-0, node-1\n")
+    assert (wrong.returncode, wrong.stderr) == (1, "error: TrainJob train has no rank 5: it has rank 0, rank 1\n")
 
     # A process may print before the node has said that it runs.
     eventually_sync(lambda: shell.local("status").stdout, contains("2 of 2 pods running"))
     shown = shell.local("show", "train").stdout
     assert "default/train" in shown
     assert "state    Running" in shown
-    assert "node-1   Running   0" in shown
+    assert "rank 1   Running   0" in shown
     assert "Running: 2 of 2 pods run, attempt 1" in shown
 
     late = shell.local("wait", "train", "--timeout=1s")
@@ -117,6 +117,7 @@ def test_a_job_is_looked_at_stopped_resumed_and_deleted(shell: Shell) -> None:
     assert shell.local("wait", "train", "--for=running", "--timeout=60s").returncode == 0
     assert shell.local("resume", "train").stdout == "TrainJob train: is not stopped\n"
     # The pods of before are gone and their lines are kept: a rank is named once all the same.
+    assert shell.local("show", "latest").stdout.count("rank 1 ") == 1
     assert shell.local("logs", "train", "--rank=5").stderr == wrong.stderr
 
     deleted = shell.local("delete", "train", "other", seconds=END_SECONDS + 60)
@@ -181,7 +182,7 @@ def test_a_failed_job_stays_as_it_is_until_it_is_cleaned_up(shell: Shell) -> Non
     failed = shell.local("run", "--file", named(shell, FAILS, "bad"))
     assert failed.returncode == 1
     assert "its lines stay: trainwright local logs bad; why: trainwright local show bad" in failed.stderr
-    lines = ["[node-0] reading data", "[node-0] the learning rate is not a number"]
+    lines = ["[rank 0] reading data", "[rank 0] the learning rate is not a number"]
     stopped = shell.local("stop", "bad", seconds=END_SECONDS + 60)
     assert stopped.stderr.startswith("error: TrainJob bad has ended: Failed")
 

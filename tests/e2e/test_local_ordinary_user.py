@@ -100,4 +100,4 @@ def test_a_job_runs(nobody: Nobody, isolation: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert {f"[node-{rank}] user {NOBODY} capabilities 0000000000000000" for rank in (0, 1)} <= set(lines)
-    assert {"[node-0] rank 0", "[node-1] rank 1", "the job is Complete"} <= set(lines)
+    assert {"[rank 0] rank 0", "[rank 1] rank 1", "the job is Complete"} <= set(lines)

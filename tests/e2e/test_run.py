@@ -58,7 +58,7 @@ def test_run_trains_and_the_cluster_stays(home: dict[str, str], tmp_path: Path) 
     logs = subprocess.run(
         [trainwright, "local", "logs", "xgboost-digits"], env=home, capture_output=True, text=True, check=True
     )
-    assert f"[node-1] worker 1: {models[0][1]}" in logs.stdout
+    assert f"[rank 1] worker 1: {models[0][1]}" in logs.stdout
     # The first process reported through the writer, and its last report is there though the job took seconds.
     kubeconfig = tmp_path / "trainwright" / "local" / "default" / "kubeconfig"
     # The last report may be written a moment after the job has ended.

@@ -103,7 +103,7 @@ def trained(name: str, folder: Path, *, nodes: int, isolation: str = "auto", wit
     how = ("--capacity=cpu=8,memory=8Gi", f"--isolation={isolation}", "--timeout=400", f"--file={file}")
     done = subprocess.run([*command, *how], capture_output=True, text=True, timeout=440, check=False)
     assert without == framework.variable or done.returncode == 0, done.stdout + done.stderr
-    return [line.partition("] ")[2] for line in done.stdout.splitlines() if line.startswith("[node-")]
+    return [line.partition("] ")[2] for line in done.stdout.splitlines() if line.startswith(("[rank ", "[node "))]
 
 
 @functools.cache

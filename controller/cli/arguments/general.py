@@ -65,12 +65,12 @@ def add_flag(parser: Any, *names: str, **more: Any) -> None:
     parser.add_argument(*names, action="store_true", **more)
 
 
-def age(text: str) -> int:
-    """A time as seconds."""
-    found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text)
-    if found is None or not int(found[1]):
+def seconds(text: str) -> float:
+    """A time, such as `30`, `0.5s` or `10m`."""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd]?)", text)
+    if found is None or not float(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: write a number and s, m, h or d, such as 10m")
-    return int(found[1]) * _UNITS[found[2]]
+    return float(found[1]) * _UNITS[found[2]]
 
 
 def whole(what: str, least: int, most: int = 10**9 - 1) -> Callable[[str], int]:
@@ -141,7 +141,7 @@ def explain(parser: argparse.ArgumentParser) -> None:
         "failed or is stuck, 3 if it waits; 2 for a wrong command line, and for a job or cluster that cannot be "
         "read."
     )
-    parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
+    parser.add_argument("job", metavar="JOB", help="name of the TrainJob, or `latest` for the newest")
     parser.add_argument("-n", "--namespace", help="its namespace (default: the one of the kubeconfig's context)")
     add_flag(parser, "--all", help="show all causes that were found, not only the first two")
     add_output(parser, "text", "json")
@@ -155,7 +155,7 @@ def progress(parser: argparse.ArgumentParser) -> None:
         "Reads the cluster of the kubeconfig and changes nothing. Exit code 0; 1 if the job that is named has failed "
         "or is deleted; 2 for a wrong command line, and for a job or cluster that cannot be read."
     )
-    parser.add_argument("job", metavar="JOB", nargs="?", help="name of a TrainJob (default: all)")
+    parser.add_argument("job", metavar="JOB", nargs="?", help="name of a TrainJob, or `latest` (default: all)")
     add_namespaces(parser)
     add_flag(
         parser,

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli import state
-from trainwright.controller.cli.arguments.general import add_flag, add_list, add_output, age, number, whole
+from trainwright.controller.cli.arguments.general import add_flag, add_list, add_output, number, seconds, whole
 
 ISOLATION = ("auto", "namespaces", "rewrite")
 NETWORK = ("shared", "isolated")
@@ -110,8 +110,13 @@ def logs(parser: argparse.ArgumentParser) -> None:
     )
     _add_job(parser)
     add_flag(parser, "--follow", "-f", help="follow the log until the job ends")
-    add_list(parser, "--rank", metavar="RANK", help="only this rank, such as 0 or node-0; may be given several times")
-    parser.add_argument("--since", type=age, metavar="TIME", help="only lines of the last 30s, 10m, 2h or 1d")
+    add_list(
+        parser,
+        "--rank",
+        metavar="N",
+        help="only rank N, or the step of that name; may be given several times",
+    )
+    parser.add_argument("--since", type=seconds, metavar="TIME", help="only lines of the last 30s, 10m, 2h or 1d")
     parser.add_argument("--tail", type=number, metavar="N", help="only the last N lines of each container")
     parser.add_argument(
         "--attempt", type=number, metavar="N", help="the lines of this attempt, from 1 on (default: the latest)"
@@ -166,7 +171,7 @@ def wait(parser: argparse.ArgumentParser) -> None:
         default="end",
         help="what to wait for (default: %(default)s)",
     )
-    parser.add_argument("--timeout", type=age, metavar="TIME", help="how long, such as 30s or 10m (default: no limit)")
+    parser.add_argument("--timeout", type=seconds, metavar="TIME", help="how long, such as 10m (default: no limit)")
 
 
 def outputs(parser: argparse.ArgumentParser) -> None:

@@ -2,11 +2,10 @@
 """The arguments of `trainwright local run`: what runs, where, with which Python and variables, and how."""
 
 import argparse
-import math
 import re
 from pathlib import Path
 
-from trainwright.controller.cli.arguments.general import add_flag, add_list, age, whole
+from trainwright.controller.cli.arguments.general import add_flag, add_list, seconds, whole
 from trainwright.controller.cli.arguments.local import LocalParser, add_node, add_place
 
 _MOST_RETRIES = 100
@@ -132,16 +131,16 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument(
         "--start-timeout",
-        type=_seconds,
-        default=60.0,
-        metavar="SECONDS",
+        type=seconds,
+        default="60s",
+        metavar="TIME",
         help="how long to wait for the first container (default: %(default)s)",
     )
     how.add_argument(
         "--timeout",
-        type=_seconds,
-        metavar="SECONDS",
-        help="end the job, with exit code 124, if it has not finished after this time (default: never)",
+        type=seconds,
+        metavar="TIME",
+        help="end the job, with exit code 124, if it has not finished after this time, such as 2h (default: never)",
     )
     how.add_argument(
         "--stall-after",
@@ -162,19 +161,9 @@ def _limit(text: str) -> float | None:
     if text == "never":
         return None
     try:
-        return age(text)
+        return seconds(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error}, or never") from error
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time: use a number of seconds above 0")
-    return seconds
 
 
 def _path(text: str) -> Path:

@@ -11,17 +11,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from http import HTTPStatus
 from typing import TextIO
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
-from trainwright.api.objects import Document, dig, name_of, uid_of
+from trainwright.api.objects import Document, dig, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.local.lines import LineWriter, lines_in
+from trainwright.controller.cli.local.lines import LineWriter, lines_of, prefix_of
 from trainwright.controller.cli.local.pods import (
     STARTING,
     FirstFailure,
@@ -30,19 +29,16 @@ from trainwright.controller.cli.local.pods import (
     first_failure,
     has_ended,
     is_starting,
-    rank_of,
     runs_of,
     runs_with_logs,
 )
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
-from trainwright.controller.runtime import Client, KubernetesError
-from trainwright.controller.runtime.client.transport import Request, Transport
+from trainwright.controller.runtime import Client, KubernetesError, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.failures.last_words import ended_below
 from trainwright.controller.trainer.failures.stacks import whereabouts
-from trainwright.controller.trainer.job.pods import container_statuses
-from trainwright.controller.trainer.job.pods import rank_of as rank_in_words
+from trainwright.controller.trainer.job.pods import container_statuses, rank_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.views import text
 from trainwright.controller.views.cluster import if_there
@@ -80,7 +76,7 @@ class Follower:
 
     def __init__(
         self,
-        transport: Transport,
+        client: Client,
         namespace: str,
         name: str,
         *,
@@ -89,8 +85,7 @@ class Follower:
         takes: Callable[[Document], bool] | None = None,
         stalls: Stalls | None = None,
     ) -> None:
-        self._transport = transport
-        self._client = Client(transport, user_agent="trainwright-local")
+        self._client = client
         self._namespace = namespace
         self._name = name
         self._lines = LineWriter(out)
@@ -266,7 +261,7 @@ class Follower:
         await stop_job(begun)
         await self._until(lambda: all(map(has_ended, self._present())), _DRAIN_SECONDS)
         await self._finish([*self._copies.values()], _DRAIN_SECONDS)
-        logs = {rank_in_words(self._pods[uid]): "\n".join(lines) for (uid, *_), lines in self._last_lines.items()}
+        logs = {rank_of(self._pods[uid]): "\n".join(lines) for (uid, *_), lines in self._last_lines.items()}
         if found := whereabouts(logs):
             where = f"{begun}; {found}"
             await stop_job(where)
@@ -351,40 +346,31 @@ class Follower:
     def _stream(self, tasks: TaskScope, pod: Document, container: str, run: int) -> None:
         key = (uid_of(pod), container, run)
         if key not in self._copies and (self._takes is None or self._takes(pod)):
-            several = len(container_statuses(pod)) > 1
-            prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
             last = self._last_lines[key] = deque(maxlen=_LAST_LINES)
-            self._copies[key] = tasks.start(f"log/{key[0]}", self._copy(name_of(pod), container, run, prefix, last))
+            self._copies[key] = tasks.start(f"log/{key[0]}", self._copy(pod, container, run, last))
 
-    async def _copy(self, pod: str, container: str, run: int, prefix: str, last: deque[str]) -> None:
+    async def _copy(self, pod: Document, container: str, run: int, last: deque[str]) -> None:
         """Show the whole log of a run once; where reading it breaks, go on with the next line."""
-        request = Request(
-            "GET",
-            f"/api/v1/namespaces/{self._namespace}/pods/{pod}/log",
-            # A container that fails is restarted at once: without the number, the log may be that of the next run.
-            query={"container": container, "follow": "true", "run": str(run)},
-            timeout=None,
-        )
-        shown = 0
+        shown, prefix = 0, prefix_of(pod, container)
         while True:
-            with suppress(KubernetesError):
-                async with self._transport.open(request) as stream:
-                    if stream.status == HTTPStatus.NOT_FOUND:
-                        return
-                    if stream.status == HTTPStatus.OK:
-                        number = 0
-                        async with aclosing(stream.chunks()) as chunks:
-                            async for line, is_whole in lines_in(chunks):
-                                if not is_whole:
-                                    self._lines.show(f"{prefix} {line}")
-                                    continue
-                                number += 1
-                                if number > shown:
-                                    shown = number
-                                    last.append(line)
-                                    self._lines.print(f"{prefix} {line}")
-                        return
-            await asyncio.sleep(_LOOK_SECONDS)
+            number = 0
+            try:
+                async with aclosing(lines_of(self._client, pod, container, run, follow="true")) as lines:
+                    async for line, is_whole in lines:
+                        if not is_whole:
+                            self._lines.show(f"{prefix} {line}")
+                            continue
+                        number += 1
+                        if number > shown:
+                            shown = number
+                            last.append(line)
+                            self._lines.print(f"{prefix} {line}")
+            except NotFound:
+                return
+            except KubernetesError:
+                await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                return
 
 
 QUIET = timedelta(minutes=1)

@@ -4,8 +4,10 @@
 import argparse
 import asyncio
 import functools
+import math
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,27 +16,29 @@ import msgspec
 
 from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
+from trainwright.controller.cli.access import meant
 from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.local import ends, local_jobs
 from trainwright.controller.cli.local.follower import Follower
-from trainwright.controller.cli.local.lines import seen
-from trainwright.controller.cli.local.local_jobs import LocalJobs, RefusedError
+from trainwright.controller.cli.local.lines import lines_of, prefix_of
+from trainwright.controller.cli.local.local_jobs import LocalJobs, RefusedError, typed
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.local.outputs import JobOutput
-from trainwright.controller.cli.local.pods import failed_runs, rank_of, runs_with_logs
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.cli.local.pods import failed_runs, runs_with_logs
 from trainwright.controller.runtime.errors import ApiError, TransportError
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
-from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
+from trainwright.controller.trainer.job.pods import attempt_of, container_statuses, rank_of
 from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.views import actions, comparison
 from trainwright.controller.views.cluster import if_there
 from trainwright.controller.views.comparison import ComparedRun, JobComparison, as_csv, as_text
 from trainwright.controller.views.reports import FILE, KeptReports
+from trainwright.plugins.contract.picture import index_of
 
 _JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
 START_SECONDS = 3600.0
@@ -65,17 +69,13 @@ def _with_jobs(command: _JobsCommand) -> Run:
 
 
 async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
-    """Replace `latest` and names of scripts by those of jobs. Raises RefusedError where that is not clear."""
+    """Replace `latest` and names of scripts by those of jobs. Raises UserError where that is not clear."""
     given: dict[str, Any] = vars(arguments)
     if (name := given.get("job")) is not None:
-        arguments.job = await local_jobs.meant(jobs, name)
-        found = {name: arguments.job}
-    else:
-        found = {name: await local_jobs.meant(jobs, name, only=True) for name in given.get("jobs", ())}
-        arguments.jobs = [*dict.fromkeys(found.values())]
-    for name, meant in found.items():
-        if name != meant:
-            print(f"{name} is TrainJob {meant}", file=sys.stderr)
+        arguments.job = await meant(jobs.client, jobs.namespace, name)
+    elif "jobs" in given:
+        found = [await meant(jobs.client, jobs.namespace, name, only=True) for name in arguments.jobs]
+        arguments.jobs = [*dict.fromkeys(found)]
 
 
 @_with_jobs
@@ -104,9 +104,10 @@ async def show(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
         return 0
     explanation = await Reader(jobs.client, explaining_plugins()).explain(jobs.namespace, arguments.job)
     pods = await jobs.all_pods(job)
+    # The last pod of each rank: after stop and resume, an attempt has several.
     latest = max(map(attempt_of, pods), default=0)
-    shown = [pod for pod in pods if attempt_of(pod) == latest]
-    print(*local_jobs.details(job, shown, wall_clock()), sep="\n")
+    ranks = {rank_of(pod): pod for pod in pods if attempt_of(pod) == latest}
+    print(*local_jobs.details(job, list(ranks.values()), wall_clock()), sep="\n")
     print("", *lines_of(explanation), sep="\n")
     return 0
 
@@ -128,11 +129,11 @@ async def compare(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 @_with_jobs
 async def logs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     wanted = WantedLines(
-        ranks=frozenset(arguments.rank), since_seconds=arguments.since, tail=arguments.tail, attempt=arguments.attempt
+        ranks=frozenset(arguments.rank), since=arguments.since, tail=arguments.tail, attempt=arguments.attempt
     )
     if not arguments.follow:
         return await show_lines(jobs, arguments.job, wanted)
-    if wanted.attempt or wanted.tail or wanted.since_seconds:
+    if wanted.attempt or wanted.tail or wanted.since:
         raise WrongUseError("--follow shows all lines from now to the end: leave out --attempt, --tail and --since")
     return await follow_lines(jobs, arguments.job, wanted)
 
@@ -205,11 +206,18 @@ async def _each(names: list[str], act: Callable[[str], Coroutine[Any, Any, str]]
 
 async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobComparison:
     """The jobs with their whole runs. Raises RefusedError if one does not exist, KubernetesError."""
+    # Imported here: the other commands build no objects.
+    from trainwright.controller.dashboard.service import RenderedObjects  # noqa: PLC0415
+    from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
+    from trainwright.plugins.registry import Registry  # noqa: PLC0415
+
     found = [await jobs.get(name) for name in dict.fromkeys(names)]
     runs = await _reports(folder / FILE, [uid_of(job) for job in found])
     made = []
     for job, reports in zip(found, runs, strict=True):
         jobset = await if_there(jobs.client.get(JobSet.RESOURCE, name_of(job), jobs.namespace))
+        if jobset is None:
+            jobset = await RenderedObjects(jobs.client, lambda: Pipeline(Registry.load())).jobset(typed(job))
         made.append(ComparedRun(job=job, reports=reports, jobset=jobset))
     return comparison.compare(made, wall_clock())
 
@@ -228,22 +236,27 @@ async def _reports(file: Path, uids: Sequence[str]) -> list[list[Sample]]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedLines:
     ranks: frozenset[str] = frozenset()
-    """Such as `node-0`, or `0` for a rank of any step; empty: all."""
-    since_seconds: int | None = None
+    """Numbers, and names of steps; empty: all."""
+    since: float | None = None
+    """In seconds."""
     tail: int | None = None
     """So many of each container."""
     attempt: int | None = None
     """From 1 on; None: the latest."""
 
     def takes(self, pod: Document) -> bool:
-        rank = rank_of(pod)
-        return not self.ranks or rank in self.ranks or rank.rpartition("-")[2] in self.ranks
+        return not self.ranks or bool(self.ranks & {str(index_of(pod)), labels_of(pod).get(LABEL_REPLICATED_JOB, "")})
+
+    def parameters(self) -> dict[str, str]:
+        """For the request of a log."""
+        asked = {"tailLines": self.tail, "sinceSeconds": None if self.since is None else math.ceil(self.since)}
+        return {name: str(value) for name, value in asked.items() if value is not None}
 
 
 async def follow_lines(jobs: LocalJobs, name: str, wanted: WantedLines) -> int:
     """Show the lines as they come until the job ends; returns the exit code of the job. Raises RefusedError."""
     job = await jobs.get(name)
-    follower = Follower(jobs.transport, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes)
+    follower = Follower(jobs.client, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes)
     ended = await follower.follow(start_seconds=START_SECONDS)
     print(ended.message, file=sys.stderr)
     JobOutput.of(job).tell(sys.stderr)
@@ -259,7 +272,9 @@ async def show_lines(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextI
     attempt = wanted.attempt or present
     shown = [pod for pod in pods if attempt_of(pod) + 1 == attempt and wanted.takes(pod)]
     if shown:
-        logs = await asyncio.gather(*(_log(jobs, pod, container, wanted) for pod in shown for container in _names(pod)))
+        logs = await asyncio.gather(
+            *(_log(jobs, pod, status["name"], wanted) for pod in shown for status in container_statuses(pod))
+        )
         if not any(logs) and (until := ends.lines_until(job)) is not None and until <= wall_clock():
             print(f"the lines of TrainJob {name} are deleted: those of all jobs took too much", file=sys.stderr)
         for lines in logs:
@@ -275,30 +290,12 @@ async def show_lines(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextI
 
 
 async def _log(jobs: LocalJobs, pod: Document, container: str, wanted: WantedLines) -> list[str]:
-    runs = {run for name, run in (*failed_runs(pod), *runs_with_logs(pod)) if name == container}
-    # By the number of the run: without it, the server may answer with the log of the next run.
-    logs = [await _log_of_run(jobs, pod, container, run, wanted) for run in sorted(runs)]
-    several = len(_names(pod)) > 1
-    prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
-    found = [f"{prefix} {seen(line)}" for log in logs for line in log.removesuffix(b"\n").split(b"\n") if log]
+    prefix, found = prefix_of(pod, container), list[str]()
+    for run in sorted({run for name, run in (*failed_runs(pod), *runs_with_logs(pod)) if name == container}):
+        with suppress(ApiError):  # a container that has not started
+            async with aclosing(lines_of(jobs.client, pod, container, run, **wanted.parameters())) as lines:
+                found += [f"{prefix} {line}" async for line, is_whole in lines if is_whole]
     return found if wanted.tail is None else found[max(0, len(found) - wanted.tail) :]
-
-
-async def _log_of_run(jobs: LocalJobs, pod: Document, container: str, run: int, wanted: WantedLines) -> bytes:
-    query = {"container": container, "run": str(run)}
-    if wanted.tail is not None:
-        query["tailLines"] = str(wanted.tail)
-    if wanted.since_seconds is not None:
-        query["sinceSeconds"] = str(wanted.since_seconds)
-    path = f"/api/v1/namespaces/{jobs.namespace}/pods/{name_of(pod)}/log"
-    try:
-        return (await jobs.client.send(Request("GET", path, query, timeout=None))).body
-    except ApiError:
-        return b""  # a container that has not started
-
-
-def _names(pod: Document) -> list[str]:
-    return [status["name"] for status in container_statuses(pod)]
 
 
 def _show_recorded(entries: dict[int, Entry], name: str, wanted: WantedLines, out: TextIO) -> None:
@@ -314,11 +311,9 @@ def _show_recorded(entries: dict[int, Entry], name: str, wanted: WantedLines, ou
         raise RefusedError(
             f"there are no lines{which} of TrainJob {name}: neither pods nor a record of its failure{others}"
         )
-    step = entry.replicated_job or "pod"
     print(
-        f"the pods of attempt {attempt} are gone; the last lines of {step}-{entry.rank}, which failed first:",
-        file=sys.stderr,
+        f"the pods of attempt {attempt} are gone; the last lines of {entry.where}, which failed first:", file=sys.stderr
     )
     lines = entry.log.splitlines()
     for line in lines if wanted.tail is None else lines[len(lines) - wanted.tail :]:
-        print(f"[{step}-{entry.rank}] {line}", file=out)
+        print(f"[{entry.where}] {line}", file=out)

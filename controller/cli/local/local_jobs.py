@@ -26,19 +26,16 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local.follower import OUT_OF_TIME, TRAINJOB
 from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
-from trainwright.controller.cli.local.pods import by_rank, first_failure, has_ended, pods_of, rank_of, still_running
+from trainwright.controller.cli.local.pods import by_rank, first_failure, has_ended, pods_of, still_running
 from trainwright.controller.local.node.folders import ended_pods
 from trainwright.controller.runtime import Client, Conflict, HTTPTransport, NotFound, load_config
-from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.trainer.failures.first import written_failures
-from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
+from trainwright.controller.trainer.job.pods import attempt_of, container_statuses, rank_of
 from trainwright.controller.views import actions, text
 from trainwright.controller.views.cluster import if_there
 from trainwright.controller.views.ended import Ended
 from trainwright.controller.views.job import History, JobView, sorted_views, view_of
 
-LATEST = "latest"
-"""Names the newest job."""
 END_SECONDS = 60.0
 """How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
 _LOOK_SECONDS = 0.1
@@ -58,7 +55,6 @@ class LocalJobs:
     """
 
     client: Client
-    transport: Transport
     namespace: str
     logs: Path | None = None
 
@@ -70,7 +66,7 @@ class LocalJobs:
 
     async def ended(self, jobs: Sequence[Document]) -> Ended:
         found = Ended(self.client)
-        await found.read(map(_typed, jobs))
+        await found.read(map(typed, jobs))
         return found
 
     async def get(self, name: str) -> Document:
@@ -127,7 +123,7 @@ class LocalJobs:
 
     # ------------------------------------------------------------------ waiting
 
-    async def wait(self, name: str, until: str, seconds: int | None) -> tuple[int, str]:
+    async def wait(self, name: str, until: str, seconds: float | None) -> tuple[int, str]:
         """Wait for a job; returns the exit code and what to say. Raises RefusedError if there is no such job.
 
         `until` is `end`, `running` (a container of it runs) or `suspended` (and none of its pods is left).
@@ -139,7 +135,7 @@ class LocalJobs:
             if reached is not None:
                 return reached, f"TrainJob {name}: {_state(job)}"
             if time.monotonic() >= deadline:
-                return OUT_OF_TIME, f"TrainJob {name} after {seconds} s: {_state(job)}"
+                return OUT_OF_TIME, f"TrainJob {name} after {seconds:g} s: {_state(job)}"
             await asyncio.sleep(_LOOK_SECONDS)
         return _GONE, f"TrainJob {name} was deleted"
 
@@ -183,10 +179,9 @@ async def _same(client: Client, job: Document) -> Document | None:
 
 @asynccontextmanager
 async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[LocalJobs]:
-    transport = HTTPTransport(load_config(folder / "kubeconfig"))
-    client = Client(transport, user_agent="trainwright-local")
+    client = Client(HTTPTransport(load_config(folder / "kubeconfig")), user_agent="trainwright-local")
     try:
-        yield LocalJobs(client, transport, namespace, folder / "logs")
+        yield LocalJobs(client, namespace, folder / "logs")
     finally:
         await client.close()
 
@@ -236,31 +231,6 @@ def room_of(allocatable: Mapping[str, str]) -> str:
     return ", ".join(found)
 
 
-# ---------------------------------------------------------------------- which job is meant
-
-
-async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
-    """The name of the job that is meant; what was given if there is none. Raises RefusedError.
-
-    `given` is a name, `latest`, or the name of a script, which means its last job; with `only`, of several jobs of a
-    script none is meant, since the command changes what it is given.
-    """
-    listed = await jobs.all()
-    if any(name_of(job) == given for job in listed):
-        return given
-    some = [job for job in listed if given == LATEST or job["metadata"].get("generateName") == f"{given}-"]
-    # Times of creation have whole seconds.
-    found = sorted(some, key=lambda job: (job["metadata"]["creationTimestamp"], _stored(job)), reverse=True)
-    if only and given != LATEST and len(found) > 1:
-        raise RefusedError(f"{given} may be any of {', '.join(map(name_of, found))}: name one, or the last as {LATEST}")
-    return name_of(found[0]) if found else given
-
-
-def _stored(job: Document) -> int:
-    text = str(job["metadata"].get("resourceVersion") or "")
-    return int(text) if text.isdecimal() else 0
-
-
 # ---------------------------------------------------------------------- text
 
 
@@ -269,7 +239,7 @@ def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool, ended: E
     views = sorted_views(
         [
             view_of(job, History(), now, failure=ended.sentence(job) if ended is not None else "")
-            for job in map(_typed, jobs)
+            for job in map(typed, jobs)
         ]
     )
     columns: dict[str, Callable[[JobView], str]] = {"NAMESPACE": lambda view: view.namespace} if namespaces else {}
@@ -345,12 +315,12 @@ def _runs(pod: Document) -> bool:
     return any("running" in (status.get("state") or {}) for status in container_statuses(pod))
 
 
-def _typed(job: Document) -> TrainJob:
+def typed(job: Document) -> TrainJob:
     return msgspec.convert(job, TrainJob)
 
 
 def _view(job: Document) -> JobView:
-    return view_of(_typed(job), History(), wall_clock())
+    return view_of(typed(job), History(), wall_clock())
 
 
 def _state(job: Document) -> str:

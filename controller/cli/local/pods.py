@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, dig, uid_of
+from trainwright.api.objects import Document, dig, labels_of, uid_of
 from trainwright.api.times import parse
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenFailure, written_failures
@@ -23,7 +23,8 @@ from trainwright.controller.trainer.failures.last_words import (
     program_ended,
     telling_line,
 )
-from trainwright.controller.trainer.job.pods import container_statuses
+from trainwright.controller.trainer.job.pods import container_statuses, rank_of
+from trainwright.plugins.contract.picture import index_of
 
 STARTING = frozenset({None, "ContainerCreating", "PodInitializing"})
 """Reasons of containers that wait for nothing but their node."""
@@ -51,8 +52,8 @@ async def still_running(client: Client, namespace: str, job: str, seconds: float
 
 def by_rank(pod: Document) -> tuple[str, int, str]:
     """Sorts pods by rank. After stop and resume, one attempt has several pods of a rank: the older ones come first."""
-    step, _, index = rank_of(pod).rpartition("-")
-    return step, int(index) if index.isdecimal() else 0, pod["metadata"].get("creationTimestamp") or ""
+    created = pod["metadata"].get("creationTimestamp") or ""
+    return labels_of(pod).get(LABEL_REPLICATED_JOB, ""), index_of(pod), created
 
 
 class PodWatch:
@@ -220,9 +221,3 @@ def is_starting(pod: Document) -> bool:
 def has_ended(pod: Document) -> bool:
     """Whether nothing of the pod runs, or ever will."""
     return dig(pod, "status.phase") in ("Succeeded", "Failed")
-
-
-def rank_of(pod: Document) -> str:
-    """The pod as people call it: `node-0`."""
-    labels = pod["metadata"].get("labels") or {}
-    return f"{labels.get(LABEL_REPLICATED_JOB, 'pod')}-{labels.get(LABEL_INDEX, '0')}"

@@ -102,13 +102,13 @@ async def _run(
             output.tell_where()
             return 0
         stalls = Stalls(arguments.stall_after) if arguments.stall_after is not None else None
-        follower = Follower(transport, namespace, name, stop_at_failure=_stops_at_failure(arguments), stalls=stalls)
+        follower = Follower(client, namespace, name, stop_at_failure=_stops_at_failure(arguments), stalls=stalls)
         following = asyncio.ensure_future(
             follower.follow(
                 start_seconds=arguments.start_timeout,
                 seconds=arguments.timeout,
                 end_job=lambda text: ends.end(client, namespace, name, ends.REASON_FAILED, text),
-                stop_job=_stopping(client, transport, namespace, name, arguments),
+                stop_job=_stopping(client, namespace, name, arguments),
             )
         )
         if not arguments.keep:
@@ -168,7 +168,7 @@ async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", cl
 
 
 def _stopping(
-    client: Client, transport: Transport, namespace: str, name: str, arguments: argparse.Namespace
+    client: Client, namespace: str, name: str, arguments: argparse.Namespace
 ) -> Callable[[str], Awaitable[object]] | None:
     """What ends a job that seems to hang. One that is kept is suspended: its pods would run on, and do nothing."""
     if not arguments.stall_stop or arguments.retries is not None:
@@ -179,7 +179,7 @@ def _stopping(
         async def stop(_: str) -> None:
             nonlocal stopped
             if not stopped:  # a user may have let it go on meanwhile
-                await local_jobs.LocalJobs(client, transport, namespace).stop(name)
+                await local_jobs.LocalJobs(client, namespace).stop(name)
             stopped = True
 
         return stop

@@ -131,21 +131,21 @@ def test_a_rank_that_lost_its_peer_is_a_victim_although_it_ended_first() -> None
     killed = summary(1, -9).replace("2026-01-15_05:44:28", "2026-11-25_04:30:00").split("\n")
     for launcher in (late, failed(1, 3, "00.002000", stopped=True)):
         assert (found := first_failure([victim, launcher], {**words, ("1", "node", 0): killed})) is not None
-        assert found.message == "node-1 failed with exit code 3 (Error): torchrun: rank 1, exit code -9, signal 9"
+        assert found.message == "rank 1 failed with exit code 3 (Error): torchrun: rank 1, exit code -9, signal 9"
 
 
 @pytest.mark.parametrize(
     ("code", "reason", "message", "text"),
     [
-        (137, "Error", "", "node-0 failed with exit code 137 (SIGKILL)"),
-        (139, "Error", "quoted elsewhere", "node-0 failed with exit code 139 (SIGSEGV)"),
+        (137, "Error", "", "rank 0 failed with exit code 137 (SIGKILL)"),
+        (139, "Error", "quoted elsewhere", "rank 0 failed with exit code 139 (SIGSEGV)"),
         (
             137,
             "OOMKilled",
             "the kernel killed it for lack of memory",
-            "node-0 failed with exit code 137 (OOMKilled), SIGKILL: the kernel killed it for lack of memory",
+            "rank 0 failed with exit code 137 (OOMKilled), SIGKILL: the kernel killed it for lack of memory",
         ),
-        (255, "Error", "", "node-0 failed with exit code 255 (Error)"),
+        (255, "Error", "", "rank 0 failed with exit code 255 (Error)"),
     ],
 )
 def test_the_signal_is_named(code: int, reason: str, message: str, text: str) -> None:

@@ -14,6 +14,7 @@ from tests.unit.cli.test_local_failures import ended, failed, pod
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local.follower import Followed, Follower
 from trainwright.controller.cli.local.lines import LineWriter, lines_in
+from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Response, Transport
 from trainwright.controller.runtime.errors import ConnectionLost
 
@@ -98,7 +99,7 @@ class Cluster:
 
 async def follow(cluster: Cluster, *, keep: bool = False) -> tuple[Followed, list[str]]:
     out = io.StringIO()
-    follower = Follower(cast("Transport", cluster), "default", "job", out=out)
+    follower = Follower(Client(cast("Transport", cluster)), "default", "job", out=out)
     found = await follower.follow(start_seconds=10, end_job=None if keep else cluster.end_job)
     return found, out.getvalue().splitlines()
 
@@ -117,7 +118,7 @@ async def test_the_run_that_failed_is_shown_though_the_next_one_runs_already() -
     )
     found, lines = await follow(cluster)
     assert found.code == 1
-    assert lines == ["[node-0] Traceback", "[node-0] ValueError: x"]
+    assert lines == ["[rank 0] Traceback", "[rank 0] ValueError: x"]
     assert cluster.asked == [(name(0), "0")]
 
 
@@ -128,7 +129,7 @@ async def test_a_log_that_breaks_goes_on_with_the_next_line() -> None:
         logs={(name(0), "0"): [b"one\n", b"BREAK", b"two\n"]},
     )
     found, lines = await follow(cluster)
-    assert (found.code, lines) == (3, ["[node-0] one", "[node-0] two"])
+    assert (found.code, lines) == (3, ["[rank 0] one", "[rank 0] two"])
 
 
 class Terminal(io.StringIO):
@@ -144,12 +145,12 @@ CLEAR = "\r\x1b[K"
     ("out", "shown"),
     [
         # A log has its last state only.
-        (io.StringIO, "[node-0] loading\n[node-0]  60%|###\n[node-0] done\n"),
+        (io.StringIO, "[rank 0] loading\n[rank 0]  60%|###\n[rank 0] done\n"),
         (
             Terminal,
             (
-                f"[node-0] loading\n{CLEAR}[node-0]  20%|#{CLEAR}[node-0]  40%|##{CLEAR}[node-0]  40%|##"
-                f"{CLEAR}[node-0]  60%|###\n[node-0] done\n"
+                f"[rank 0] loading\n{CLEAR}[rank 0]  20%|#{CLEAR}[rank 0]  40%|##{CLEAR}[rank 0]  40%|##"
+                f"{CLEAR}[rank 0]  60%|###\n[rank 0] done\n"
             ),
         ),
     ],
@@ -158,7 +159,7 @@ async def test_a_progress_bar_moves_on_a_terminal(out: type[io.StringIO], shown:
     end = failed(0, 3, "00.100000")
     cluster = Cluster(("ADDED", end), ("DELETED", end), logs={(name(0), "0"): BAR})
     made = out()
-    await Follower(cast("Transport", cluster), "default", "job", out=made).follow(
+    await Follower(Client(cast("Transport", cluster)), "default", "job", out=made).follow(
         start_seconds=10, end_job=cluster.end_job
     )
     assert made.getvalue() == shown
@@ -196,13 +197,13 @@ async def test_who_failed_first_may_report_it_when_the_job_is_ended() -> None:
     )
     found, lines = await follow(cluster)
     assert found.code == 10
-    assert sorted(lines) == ["[node-0] first", "[node-1] second"]
+    assert sorted(lines) == ["[rank 0] first", "[rank 1] second"]
 
 
 async def test_a_pod_that_was_gone_a_moment_later_counts() -> None:
     reports: list[tuple[str, Any]] = [("ADDED", failed(0, 7, "00.100000")), ("DELETED LATE", failed(0, 7, "00.100000"))]
     found, lines = await follow(Cluster(*reports, logs={(name(0), "0"): [b"seven\n"]}))
-    assert (found.code, lines) == (7, ["[node-0] seven"])
+    assert (found.code, lines) == (7, ["[rank 0] seven"])
 
 
 @pytest.mark.parametrize("later", [GONE, DELETED, NAMESAKE], ids=["gone", "deleted", "namesake"])
@@ -216,7 +217,7 @@ async def test_a_job_that_is_deleted_has_not_failed_although_its_pods_end(later:
     )
     found, lines = await follow(cluster)
     assert (found.code, found.message) == (1, "TrainJob job was deleted")
-    assert lines == ["[node-0] step 1"]
+    assert lines == ["[rank 0] step 1"]
 
 
 async def test_a_job_that_is_suspended_has_not_failed_and_is_followed_on() -> None:
@@ -230,7 +231,7 @@ async def test_a_job_that_is_suspended_has_not_failed_and_is_followed_on() -> No
     )
     found, lines = await follow(cluster)
     assert (found.code, found.message) == (0, "the job is Complete")
-    assert lines == ["[node-0] step 1", "| Complete: done"]
+    assert lines == ["[rank 0] step 1", "| Complete: done"]
 
 
 async def test_a_failure_after_a_job_was_resumed_counts() -> None:
@@ -242,4 +243,4 @@ async def test_a_failure_after_a_job_was_resumed_counts() -> None:
         later=[SUSPENDED, SUSPENDED, SUSPENDED, JOB],
     )
     found, _ = await follow(cluster)
-    assert found.message == "node-1 failed with exit code 7 (Error)"
+    assert found.message == "rank 1 failed with exit code 7 (Error)"

@@ -5,15 +5,17 @@ import io
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.builders import train_job
+from trainwright.api.errors import UserError
 from trainwright.api.objects import wire
 from trainwright.controller.cli import state
+from trainwright.controller.cli.access import meant
 from trainwright.controller.cli.local import local_jobs, outputs
-from trainwright.controller.cli.local.local_jobs import RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput, OutputFile, size_of, table
 from trainwright.controller.cli.main import main
 from trainwright.controller.local.node.outputs import OutputOwner, claim_below
@@ -201,13 +203,13 @@ def test_outputs_stay_when_a_cluster_is_deleted(runs: Path, tmp_path: Path, caps
 
 
 class Listed:
-    """Jobs of a namespace."""
+    """Lists these jobs."""
 
     def __init__(self, *jobs: Any) -> None:
         self._jobs = list(jobs)
 
-    async def all(self) -> list[Any]:
-        return self._jobs
+    async def list(self, *_: object) -> Any:
+        return SimpleNamespace(items=self._jobs)
 
 
 def named(name: str, created: str, version: int, script: str = "") -> Any:
@@ -215,24 +217,35 @@ def named(name: str, created: str, version: int, script: str = "") -> Any:
     return {"metadata": {**found, **({"generateName": f"{script}-"} if script else {})}}
 
 
-async def test_jobs_are_found_as_the_latest_and_by_their_script() -> None:
+@pytest.mark.parametrize(
+    ("given", "only", "found"),
+    [
+        ("latest", False, "train-b"),
+        ("latest", True, "train-b"),
+        ("train", False, "train-b"),
+        ("eval", True, "eval-c"),
+        ("train-a", True, "train-a"),
+        ("nobody", False, "nobody"),
+    ],
+)
+async def test_jobs_are_found_as_the_latest_and_by_their_script(given: str, only: bool, found: str) -> None:
     jobs: Any = Listed(
         named("train-b", "2026-01-01T00:00:02Z", 8, "train"),
         named("train-a", "2026-01-01T00:00:01Z", 9, "train"),
         named("eval-c", "2026-01-01T00:00:02Z", 7, "eval"),
         named("train-x", "2026-01-01T00:00:00Z", 1),
     )
-    assert await local_jobs.meant(jobs, "latest") == "train-b"
-    assert await local_jobs.meant(jobs, "train") == "train-b"
-    assert await local_jobs.meant(jobs, "eval", only=True) == "eval-c"
-    assert await local_jobs.meant(jobs, "train-a", only=True) == "train-a"
-    assert await local_jobs.meant(jobs, "latest", only=True) == "train-b"
-    assert await local_jobs.meant(jobs, "nobody") == "nobody"
+    assert await meant(jobs, "default", given, only=only) == found
     # A command that changes jobs does not guess.
-    with pytest.raises(RefusedError, match="train may be any of train-b, train-a: name one, or the last as latest"):
-        await local_jobs.meant(jobs, "train", only=True)
-    assert await local_jobs.meant(Listed(named("latest", "2026-01-01T00:00:00Z", 1)), "latest") == "latest"  # type: ignore[arg-type]
-    assert await local_jobs.meant(Listed(), "latest") == "latest"  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="train may be any of train-b, train-a: name one, or the last as latest"):
+        await meant(jobs, "default", "train", only=True)
+
+
+async def test_a_job_may_be_named_latest() -> None:
+    jobs: Any = Listed(named("other", "2026-01-02T00:00:00Z", 2), named("latest", "2026-01-01T00:00:00Z", 1))
+    assert await meant(jobs, "default", "latest") == "latest"
+    nobody: Any = Listed()
+    assert await meant(nobody, "default", "latest") == "latest"
 
 
 def test_the_output_of_a_job_is_known_from_the_job(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from trainwright.api.times import format_time
 from trainwright.controller.cli.local.follower import Followed, Follower
 from trainwright.controller.cli.local.stalls import EXIT_CODE, Stalls
 from trainwright.controller.cli.main import main
+from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.testing.clock import ManualClock
 
@@ -126,7 +127,11 @@ class Running(Cluster):
 async def followed(cluster: Running, *, stop: bool) -> tuple[Followed, str]:
     out = io.StringIO()
     follower = Follower(
-        cast("Transport", cluster), "default", "job", out=out, stalls=Stalls(30, now=lambda: DAY, monotonic=lambda: 0.0)
+        Client(cast("Transport", cluster)),
+        "default",
+        "job",
+        out=out,
+        stalls=Stalls(30, now=lambda: DAY, monotonic=lambda: 0.0),
     )
     found = await follower.follow(
         start_seconds=60, seconds=None if stop else 1.0, stop_job=cluster.stop_job if stop else None
@@ -145,7 +150,7 @@ async def test_the_command_stops_the_job_with_an_exit_code_of_its_own() -> None:
     found, out = await followed(cluster, stop=True)
     assert found.code == EXIT_CODE
     assert found.message.startswith("the job was stopped because it seems to hang: rank 1 ended with exit code 0")
-    assert "[node-0] step 1" in out
+    assert "[rank 0] step 1" in out
     # The job keeps it for whoever looks later, and where its ranks were, which they say when they are stopped.
     begun, where = cluster.told
     assert found.message.endswith(where)

@@ -78,7 +78,15 @@ def job(*pods: str, **fields: Any) -> contract.Job:
     one = msgspec.structs.replace(like.containers[0], log=True, previous_log=False, restarts=0, init=False)
     made = [
         msgspec.structs.replace(
-            like, name=name, rank=rank, replicated_job="node", current=True, attempt=1, containers=[one], **fields
+            like,
+            name=name,
+            rank=rank,
+            who=f"rank {rank}",
+            replicated_job="node",
+            current=True,
+            attempt=1,
+            containers=[one],
+            **fields,
         )
         for rank, name in enumerate(pods)
     ]

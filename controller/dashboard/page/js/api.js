@@ -2,8 +2,7 @@
 // Requests and event streams of `contract.py`.
 
 import { setClock } from "./clock.js";
-import { Problem } from "./problem.js";
-import { actionToken, hold, lost, proved, suspect } from "./session.js";
+import { Problem, actionToken, hold, lost, proved, suspect } from "./session.js";
 
 export { Problem };
 
@@ -41,6 +40,13 @@ export async function read(path, signal) {
   return document;
 }
 
+/** The Problem that was caught; null: the view was left, and nothing is to be said. Anything else is thrown again. */
+export function problemIn(error) {
+  if (error.name === "AbortError") return null;
+  if (!(error instanceof Problem)) throw error;
+  return error;
+}
+
 /** Ask for a change. Throws Problem. */
 export async function change(path) {
   // The session is read for itself, and may be on its way yet, or could not be read when the page was opened.
@@ -54,7 +60,7 @@ export async function readSession() {
   try {
     hold(await read(`${ROOT}/session`));
   } catch (error) {
-    if (!(error instanceof Problem)) throw error;
+    problemIn(error);
   }
 }
 

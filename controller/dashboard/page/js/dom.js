@@ -31,6 +31,33 @@ export function draw(name, attributes = {}, ...children) {
   return made;
 }
 
+/** A button. `more`: further attributes. */
+export function button(text, onclick, more = {}) {
+  return el("button.button", { type: "button", onclick, ...more }, text);
+}
+
+/** A part of a view with its heading; `beside`: what stands in the line of the heading. */
+export function panel(id, title, beside, ...content) {
+  const head = el("h2", { id: `${id}-title` }, title);
+  return el("section.panel", { "aria-labelledby": `${id}-title` }, beside.length ? el("div.panel-head", {}, head, ...beside) : head, ...content);
+}
+
+/** A table of these columns. */
+export function table(tag, columns, body, caption = "") {
+  const head = el("tr", {}, ...columns.map((text) => el("th", { scope: "col" }, text)));
+  return el(tag, {}, caption ? el("caption", {}, caption) : null, el("thead", {}, head), body);
+}
+
+/** What is wider or longer than its place: the keyboard scrolls it, too. */
+export function scrolling(tag, label, ...content) {
+  return el(tag, { tabindex: "0", role: "group", "aria-label": label }, ...content);
+}
+
+/** A message in place of the content, and where to go from there. */
+export function emptyText(title, text, ...actions) {
+  return [el("h2", {}, title), el("p", {}, text), actions.length ? el("p.actions", {}, ...actions) : null];
+}
+
 /** Set a text if it differs, so that nothing is laid out or announced again without need. */
 export function say(node, text) {
   const wanted = String(text ?? "");
@@ -52,6 +79,24 @@ export function fill(node, key, make) {
   node.filledWith = key;
   node.replaceChildren(...[make()].flat().filter((child) => child !== null && child !== undefined));
   return true;
+}
+
+/** What this browser keeps under a name, in `local` or `session` storage; empty: nothing, or it keeps nothing at all. */
+export function kept(storage, name) {
+  try {
+    return globalThis[`${storage}Storage`].getItem(name) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** Keep a text; where the browser keeps nothing, it lasts as long as the page. */
+export function keep(storage, name, text) {
+  try {
+    globalThis[`${storage}Storage`].setItem(name, text);
+  } catch {
+    // As said above.
+  }
 }
 
 let last = "";

@@ -3,7 +3,7 @@
 
 import { readSession } from "./api.js";
 import { CompareView } from "./compare/view.js";
-import { announce, el, fill, put, say } from "./dom.js";
+import { announce, el, fill, keep, put, say } from "./dom.js";
 import { clock, secondsOf, sentence } from "./format.js";
 import { JobView } from "./job/view.js";
 import { JobsView, listAddress } from "./jobs/view.js";
@@ -118,11 +118,7 @@ function showTheme() {
 themeButton.addEventListener("click", () => {
   const theme = isDark() ? "light" : "dark";
   document.documentElement.dataset.theme = theme;
-  try {
-    localStorage.setItem("theme", theme);
-  } catch {
-    // Without storage, the choice lasts as long as the page.
-  }
+  keep("local", "theme", theme);
   showTheme();
 });
 dark.addEventListener("change", showTheme);

@@ -2,12 +2,21 @@
 // Whether the server that answers is the one this page came from. While the dashboard does not run, another program
 // may take its port; a browser would send that one the cookie and the secret path with the next request.
 
-import { Problem } from "./problem.js";
-
 const WAIT_MS = 5000;
 /** `Session` of the contract; null: not read yet. */
 let session = null;
 let suspicious = false;
+
+/**
+ * Why a request was not answered; `reason` is a word of the contract, or `Lost` if the dashboard does not answer, or
+ * `Stranger` if another program does.
+ */
+export class Problem extends Error {
+  constructor(reason, message) {
+    super(message);
+    this.reason = reason;
+  }
+}
 
 /** What the user types to have the dashboard again; empty: not known. */
 export const command = () => session?.command ?? "";

@@ -60,7 +60,8 @@ def suspended(picture: Picture) -> Iterator[Cause]:
             return  # Kueue has resumed the job, and its next attempt is held back
     workload = workload or workload_of(picture)
     queue = labels_of(picture.job).get(LABEL_QUEUE, "")
-    since = since_of(holds(picture.job, "Suspended")) or created_at(picture.job)
+    # A job that was stopped a moment ago has no condition yet.
+    since = since_of(holds(picture.job, "Suspended")) or (created_at(picture.job) if picture.jobset is None else None)
     if workload is not None:
         yield _queued(picture, workload, _queue_of(picture, workload))
     elif queue:

@@ -11,6 +11,8 @@ import pytest
 from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import World
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.objects import Document
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.views.comparison import JobComparison
@@ -67,6 +69,18 @@ async def test_what_differs_and_what_it_came_to(world: World) -> None:
         assert [dict(zip(head, row, strict=True))["env RATE"] for row in rows] == ["0.1", "'=1+1"]
         assert [dict(zip(head, row, strict=True))["loss best"] for row in rows] == ["2", "3"]
         assert "word-of" not in text
+
+
+async def test_the_image_of_a_job_that_has_ended_is_known_although_its_jobset_is_gone(world: World) -> None:
+    container = {"name": "node", "image": "torch:3"}
+    part: Document = {"name": "node", "template": {"spec": {"template": {"spec": {"containers": [container]}}}}}
+    part["template"]["metadata"] = {"labels": {LABEL_ANCESTOR_STEP: "trainer"}}
+    await world.add(TrainingRuntime.RESOURCE, "torch", spec={"template": {"spec": {"replicatedJobs": [part]}}})
+    await created(world, "a", "0.1")
+    await world.report("a", condition="Complete")
+    async with dashboard(world.transport, world.space) as (browser, _):
+        found = (await browser.get(f"/api/v1/compare?{asked(world.space, 'a')}")).as_(JobComparison)
+    assert {one.name: one.value for one in found.same}["image"] == "torch:3"
 
 
 async def test_a_refused_question(world: World) -> None:

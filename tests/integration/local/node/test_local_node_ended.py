@@ -62,8 +62,7 @@ def job() -> Document:
 
 
 def jobs_of(cluster: RunningCluster, settings: NodeSettings) -> LocalJobs:
-    transport = cluster.api.transport()
-    return LocalJobs(Client(transport), transport, "default", settings.logs)
+    return LocalJobs(Client(cluster.api.transport()), "default", settings.logs)
 
 
 async def fail(jobs: LocalJobs, meeting: Path) -> Document:
@@ -73,12 +72,12 @@ async def fail(jobs: LocalJobs, meeting: Path) -> Document:
     parts = [{"kind": "JobSet", "spec": {"replicatedJobs": [{"name": "node"}]}}]
     feasibility.never_restart(wanted, parts)
     await jobs.client.create(wanted, kind=TrainJob.RESOURCE)
-    follower = Follower(jobs.transport, "default", "j", out=io.StringIO())
+    follower = Follower(jobs.client, "default", "j", out=io.StringIO())
     ended = await follower.follow(
         start_seconds=120,
         end_job=lambda text: ends.end(jobs.client, "default", "j", ends.REASON_FAILED, text),
     )
-    assert (ended.code, ended.message) == (1, "node-1 failed with exit code 1 (Error)")
+    assert (ended.code, ended.message) == (1, "rank 1 failed with exit code 1 (Error)")
     return await jobs.get("j")
 
 
@@ -115,9 +114,9 @@ async def lines_are_there(jobs: LocalJobs) -> None:
     out = io.StringIO()
     assert await show_lines(jobs, "j", WantedLines(), out) == 0
     lines = out.getvalue().splitlines()
-    assert lines[:2] == ["[node-0] rank 0 begins", "[node-0] rank 0 is asked to end"]
-    assert lines[2:4] == ["[node-1] rank 1 begins", "[node-1] Traceback (most recent call last):"]
-    assert lines[-1] == "[node-1] ValueError: out of data"
+    assert lines[:2] == ["[rank 0] rank 0 begins", "[rank 0] rank 0 is asked to end"]
+    assert lines[2:4] == ["[rank 1] rank 1 begins", "[rank 1] Traceback (most recent call last):"]
+    assert lines[-1] == "[rank 1] ValueError: out of data"
 
 
 async def the_page_has_its_lines(jobs: LocalJobs, logs: Path) -> None:

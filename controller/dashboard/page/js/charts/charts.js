@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Charts below each other: they share the axis, the zoom and the place that is pointed at.
 
-import { announce, el, put, say } from "../dom.js";
+import { announce, button, el, put, say } from "../dom.js";
 import { counted } from "../format.js";
 
 /** So many at first; a report may have 256 metrics. */
@@ -32,7 +32,6 @@ export class Charts {
     this.#make = make;
     this.#words = `The whole ${whole} ${whole === "run" ? "is" : "are"} shown`;
     this.#zoomed = zoomed;
-    const button = (text, onclick, more = {}) => el("button.button", { type: "button", onclick, ...more }, text);
     this.grid = el("div.charts");
     this.more = button("", () => this.#showAll(), { hidden: true });
     this.whole = button(`Whole ${whole}`, () => this.zoom(null), { disabled: true });

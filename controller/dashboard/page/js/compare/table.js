@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the jobs were run with, and what they came to: one row each, sorted by any column.
 
-import { el, fill, put } from "../dom.js";
+import { el, fill, put, scrolling } from "../dom.js";
 import { NONE, duration, number } from "../format.js";
 import { hrefOf } from "../jobs/row.js";
 import { compare, keyOf } from "../jobs/selection.js";
@@ -85,7 +85,7 @@ export class CompareTable {
   constructor(on) {
     this.#on = on;
     this.table = el("table.plain.compare-table");
-    this.node = el("div.table-scroll.compare-scroll", { tabindex: "0", role: "group", "aria-label": "Parameters and values" }, this.table);
+    this.node = scrolling("div.table-scroll.compare-scroll", "Parameters and values", this.table);
   }
 
   show(comparison, { best, column, descending }) {
@@ -107,13 +107,9 @@ export class CompareTable {
     if (chosen) put(made, "aria-sort", descending ? "descending" : "ascending");
     if (column.metric !== undefined) {
       const words = `${column.title}: ${WAYS[column.way]}. Change that`;
-      made.append(
-        el(
-          "button.way",
-          { type: "button", dataset: { focus: `way:${column.metric}` }, title: words, "aria-label": words, onclick: () => this.#on.turn(column.metric, column.way) },
-          { low: "▼ low", high: "▲ high", none: "low or high?" }[column.way],
-        ),
-      );
+      const attributes = { type: "button", dataset: { focus: `way:${column.metric}` }, title: words, "aria-label": words };
+      const turn = () => this.#on.turn(column.metric, column.way);
+      made.append(el("button.way", { ...attributes, onclick: turn }, { low: "▼ low", high: "▲ high", none: "low or high?" }[column.way]));
     }
     return made;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs beside each other: their curves, the parameters that differ, last and best values.
 
-import { Problem, Stream, paths, read } from "../api.js";
-import { announce, el, fill, put, say } from "../dom.js";
+import { Problem, Stream, paths, problemIn, read } from "../api.js";
+import { announce, el, emptyText, fill, panel, put, say } from "../dom.js";
 import { counted, sentence } from "../format.js";
 import { chosen } from "../jobs/chosen.js";
 import { hrefOf as jobHref } from "../jobs/row.js";
@@ -101,6 +101,7 @@ export class CompareView {
     this.loading = el("div.empty.card", {}, "Reading the jobs …");
     this.slider = el("input.slider", { id: "smooth", type: "range", min: "0", max: "0.99", step: "0.01", oninput: () => this.#choose({ smooth: Number(this.slider.value) }) });
     this.amount = el("output.number", { for: "smooth" });
+    const smooth = el("label.smooth", { for: "smooth" }, "Smoothing", this.slider, this.amount);
     const make = (name, _, charts) => new CompareChart(name, this, charts);
     this.charts = new Charts(make, ["step", "time"], "runs", (part) => this.#choose(part));
     this.charts.grid.classList.add("compare-charts");
@@ -114,31 +115,8 @@ export class CompareView {
     this.content = el(
       "div.job",
       { hidden: true },
-      el(
-        "section.panel",
-        { "aria-labelledby": "compare-curves" },
-        el(
-          "div.panel-head",
-          {},
-          el("h2", { id: "compare-curves" }, "Curves"),
-          el(
-            "div.panel-tools",
-            {},
-            el("label.smooth", { for: "smooth" }, "Smoothing", this.slider, this.amount),
-            ...this.charts.tools,
-          ),
-        ),
-        this.none,
-        this.charts.grid,
-        this.charts.more,
-      ),
-      el(
-        "section.panel",
-        { "aria-labelledby": "compare-table" },
-        el("div.panel-head", {}, el("h2", { id: "compare-table" }, "Parameters and values"), this.differ, el("div.panel-tools", {}, this.csv)),
-        this.table.node,
-        this.sameness,
-      ),
+      panel("curves", "Curves", [el("div.panel-tools", {}, smooth, ...this.charts.tools)], this.none, this.charts.grid, this.charts.more),
+      panel("compare", "Parameters and values", [this.differ, el("div.panel-tools", {}, this.csv)], this.table.node, this.sameness),
       this.missing,
     );
     root.replaceChildren(
@@ -198,7 +176,7 @@ export class CompareView {
     this.loading.hidden = !this.empty.hidden || this.#comparison !== null;
     if (!this.empty.hidden) this.content.hidden = true;
     const text = jobs.length ? `At most ${MOST} jobs can be compared at once; choose fewer.` : "Choose jobs in the list, then press Compare.";
-    this.empty.replaceChildren(el("h2", {}, jobs.length ? "Too many jobs" : "No jobs are chosen"), el("p", {}, text), el("p.actions", {}, el("a.button", { href: listAddress() }, "All jobs")));
+    this.empty.replaceChildren(...emptyText(jobs.length ? "Too many jobs" : "No jobs are chosen", text, el("a.button", { href: listAddress() }, "All jobs")));
     // The colours are those of the comparison, which has no place for jobs that are missing.
     const shown = this.#comparison?.jobs ?? [];
     const place = new Map(shown.map((job, index) => [keyOf(job), index]));
@@ -248,11 +226,11 @@ export class CompareView {
       this.#showChoice();
       this.#draw();
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (!(error instanceof Problem)) throw error;
+      const problem = problemIn(error);
+      if (problem === null) return;
       this.loading.hidden = true;
       this.problem.hidden = false;
-      say(this.problem, error.message);
+      say(this.problem, problem.message);
     } finally {
       this.#busy = false;
     }

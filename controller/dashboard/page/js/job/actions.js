@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stop, resume, delete and run again: only what the viewer may, and each behind a question.
 
-import { Problem, change, paths, read } from "../api.js";
-import { announce, el, say } from "../dom.js";
+import { change, paths, problemIn, read } from "../api.js";
+import { announce, button, el, say } from "../dom.js";
 import { sentence } from "../format.js";
 import { hrefOf } from "../jobs/row.js";
 
@@ -26,14 +26,14 @@ export class Actions {
   constructor(key) {
     this.#key = key;
     this.buttons = Object.entries(ACTIONS).map(([name, { title }]) =>
-      el("button.button", { type: "button", hidden: true, "aria-haspopup": "dialog", dataset: { action: name }, onclick: () => this.#ask(name) }, title),
+      button(title, () => this.#ask(name), { hidden: true, "aria-haspopup": "dialog", dataset: { action: name } }),
     );
     this.done = el("p.action-done", { hidden: true });
     this.title = el("h2", { id: "action-title" });
     this.about = el("p");
     this.failed = el("p.action-failed", { role: "alert", hidden: true });
-    this.confirm = el("button.button", { type: "button", onclick: () => this.#do() });
-    const cancel = el("button.button", { type: "button", autofocus: true, onclick: () => this.dialog.close() }, "Cancel");
+    this.confirm = button("", () => this.#do());
+    const cancel = button("Cancel", () => this.dialog.close(), { autofocus: true });
     this.dialog = el("dialog.confirm", { "aria-labelledby": "action-title" }, this.title, this.about, this.failed, el("div.actions", {}, cancel, this.confirm));
     this.node = el("div.job-actions", { role: "group", "aria-label": "Actions", hidden: true }, ...this.buttons, this.dialog);
   }
@@ -55,7 +55,7 @@ export class Actions {
       this.#allowed = allowed;
     } catch (error) {
       this.#allowed = null;
-      if (error.name !== "AbortError" && !(error instanceof Problem)) throw error;
+      problemIn(error);
     }
   }
 
@@ -93,9 +93,8 @@ export class Actions {
       this.done.hidden = false;
       announce(text);
     } catch (error) {
-      if (!(error instanceof Problem)) throw error;
       this.failed.hidden = false;
-      say(this.failed, sentence(error.message));
+      say(this.failed, sentence(problemIn(error).message));
     } finally {
       this.confirm.disabled = false;
     }

@@ -2,7 +2,7 @@
 // One metric of one job: a line for each segment, with its values as a table.
 
 import { Chart, colour } from "../charts/chart.js";
-import { el, fill, say } from "../dom.js";
+import { el, fill, say, scrolling, table } from "../dom.js";
 import { NONE, clock, counted, number } from "../format.js";
 import { PROGRESS, titleOf } from "./series.js";
 
@@ -28,7 +28,7 @@ export class JobChart extends Chart {
     this.percent = name === PROGRESS;
     this.value = el("span.chart-value.number");
     this.where.before(this.value);
-    this.body = el("div.table-scroll", { tabindex: "0", role: "group", "aria-label": `Values of ${titleOf(name)}` });
+    this.body = scrolling("div.table-scroll", `Values of ${titleOf(name)}`);
     this.details = el("details.values", { ontoggle: () => this.#table() }, el("summary", {}, "Values as a table"), this.body);
     this.node.dataset.series = this.#series;
     this.node.append(this.details);
@@ -161,8 +161,7 @@ export class JobChart extends Chart {
         const step = source >= 0 ? number(series.steps[source]) : NONE;
         return el("tr", {}, el("td", {}, time), el("td", {}, step), el("td", {}, this.#valueAt(index)));
       };
-      const head = el("tr", {}, ...["Time", "Step", titleOf(this.name)].map((text) => el("th", { scope: "col" }, text)));
-      return el("table.plain.number", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...shown.map(row)));
+      return table("table.plain.number", ["Time", "Step", titleOf(this.name)], el("tbody", {}, ...shown.map(row)), caption);
     });
   }
 }

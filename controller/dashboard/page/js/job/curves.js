@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The curves of one job: what they share is the axis, the zoom and the place that is pointed at.
 
-import { Problem, paths, read } from "../api.js";
+import { paths, problemIn, read } from "../api.js";
 import { Charts } from "../charts/charts.js";
-import { el, say } from "../dom.js";
+import { el, panel, say } from "../dom.js";
 import { clock, counted, secondsOf, sentence } from "../format.js";
 import { JobChart } from "./chart.js";
 import { Series, after } from "./series.js";
@@ -43,16 +43,7 @@ export class Curves {
     this.band = el("p.note.muted", { hidden: true }, "A band is from the lowest to the highest value that the training passed since the point before.");
     this.none = el("p.none.muted");
     this.tools = el("div.panel-tools", {}, ...this.charts.tools);
-    this.node = el(
-      "section.panel",
-      { "aria-labelledby": "curves-title" },
-      el("div.panel-head", {}, el("h2", { id: "curves-title" }, "Curves"), this.tools),
-      this.none,
-      this.charts.grid,
-      this.charts.more,
-      this.band,
-      this.note,
-    );
+    this.node = panel("curves", "Curves", [this.tools], this.none, this.charts.grid, this.charts.more, this.band, this.note);
   }
 
   /** The address asks for something else. */
@@ -115,11 +106,11 @@ export class Curves {
         this.#draw();
       }
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (!(error instanceof Problem)) throw error;
+      const problem = problemIn(error);
+      if (problem === null) return;
       this.#wanted = true;
       this.note.hidden = false;
-      say(this.note, error.message);
+      say(this.note, problem.message);
     } finally {
       this.#busy = false;
     }

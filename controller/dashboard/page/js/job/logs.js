@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The log of a container, or of all ranks: which one, and what can be done with it.
 
-import { Problem, paths, read, request } from "../api.js";
-import { el, fill, put, say } from "../dom.js";
+import { paths, problemIn, read, request } from "../api.js";
+import { button, el, fill, panel, put, say } from "../dom.js";
 import { number, sentence } from "../format.js";
 import { LogLines } from "./lines.js";
-import { rankOf } from "./pods.js";
 
 const RETRY_MS = 3000;
 const SEARCH_MS = 250;
@@ -41,7 +40,6 @@ export class Logs {
   constructor(key, asked, keep) {
     this.#key = key;
     this.#keep = keep;
-    const button = (text, run, more = {}) => el("button.button", { type: "button", onclick: run, ...more }, text);
     this.pods = el("select.choice", { "aria-label": "Pod", onchange: () => this.open(this.pods.value, "") });
     this.containers = el("select.choice", { "aria-label": "Container", onchange: () => this.open(this.#pod, this.containers.value) });
     this.before = button("Run before", () => this.#toggleBefore(), { "aria-pressed": "false" });
@@ -69,20 +67,10 @@ export class Logs {
       (on) => put(this.follow, "aria-pressed", String(on)),
     );
     this.state = el("p.log-state.muted.small", { role: "status" });
-    this.node = el(
-      "section.panel",
-      { "aria-labelledby": "log-title", id: "log" },
-      el(
-        "div.panel-head",
-        {},
-        el("h2", { id: "log-title", tabindex: "-1" }, "Log"),
-        el("div.panel-tools", {}, this.pods, this.containers, this.before, this.views),
-      ),
-      this.name,
-      this.search,
-      this.lines.node,
-      this.state,
-    );
+    const tools = el("div.panel-tools", {}, this.pods, this.containers, this.before, this.views);
+    this.node = panel("log", "Log", [tools], this.name, this.search, this.lines.node, this.state);
+    this.node.id = "log";
+    this.node.querySelector("h2").tabIndex = -1;
     this.#ask(asked);
   }
 
@@ -205,7 +193,7 @@ export class Logs {
   }
 
   #podOptions() {
-    const option = (pod) => el("option", { value: pod.name }, `${rankOf(pod)} · ${pod.name.split("-").at(-1)}${pod.current || pod.attempt === null ? "" : ` · attempt ${pod.attempt}`}`);
+    const option = (pod) => el("option", { value: pod.name }, `${pod.who} · ${pod.name.split("-").at(-1)}${pod.current || pod.attempt === null ? "" : ` · attempt ${pod.attempt}`}`);
     const all = this.#pods.length > 1 ? [el("option", { value: ALL }, "All ranks, merged by time")] : [];
     const [now, before] = [this.#pods.filter((pod) => pod.current), this.#pods.filter((pod) => !pod.current)];
     if (!before.length || !now.length) return [...all, ...this.#pods.map(option)];
@@ -247,8 +235,8 @@ export class Logs {
       return query === this.#query ? lines : null;
     } catch (error) {
       // The loop of `#read` says what is wrong.
-      if (error instanceof Problem || error.name === "AbortError") return null;
-      throw error;
+      problemIn(error);
+      return null;
     }
   }
 
@@ -278,10 +266,10 @@ export class Logs {
       }
     } catch (error) {
       if (abort.signal.aborted) return;
-      if (!(error instanceof Problem)) throw error;
+      const { reason, message } = problemIn(error);
       this.#show(this.lines.total > 0);
-      const lasting = ["Forbidden", "NotFound", "BadRequest", "NoToken"].includes(error.reason);
-      say(this.state, lasting ? sentence(error.message) : `${sentence(error.message)} Trying again.`);
+      const lasting = ["Forbidden", "NotFound", "BadRequest", "NoToken"].includes(reason);
+      say(this.state, lasting ? sentence(message) : `${sentence(message)} Trying again.`);
       // After a break the lines are numbered again.
       if (!lasting) this.#retry = setTimeout(() => this.#again(), RETRY_MS);
     }
@@ -347,9 +335,8 @@ export class Logs {
       this.#found = { lines, more, place: lines.length - 1 };
       this.#showMatch();
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (!(error instanceof Problem)) throw error;
-      say(this.count, error.message);
+      const problem = problemIn(error);
+      if (problem !== null) say(this.count, problem.message);
     }
   }
 

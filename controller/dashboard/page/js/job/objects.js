@@ -2,7 +2,7 @@
 // What the job became: the objects that the manager makes of it, and who set which value.
 
 import { paths, read } from "../api.js";
-import { el, fill, put, say } from "../dom.js";
+import { button, el, fill, panel, put, say, scrolling, table } from "../dom.js";
 import { sentence } from "../format.js";
 import { settingsOf } from "./provenance.js";
 
@@ -21,9 +21,9 @@ export class Objects {
     this.state = el("p.none.muted");
     this.choices = el("div.choices.objects", { role: "group", "aria-label": "Objects" });
     this.legend = el("ul.legend", { "aria-label": "Who set the values" });
-    this.text = el("div.yaml.mono", { tabindex: "0", role: "group" });
+    this.text = scrolling("div.yaml.mono", "");
     this.settings = el("details.values", {}, el("summary", {}, "Every value and who set it"));
-    this.refresh = el("button.button", { type: "button", hidden: true, onclick: () => this.#load() }, "Read again");
+    this.refresh = button("Read again", () => this.#load(), { hidden: true });
     this.body = el("div", {}, el("div.panel-head", {}, this.choices, el("div.panel-tools", {}, this.refresh)), this.legend, this.text, this.settings);
     this.details = el(
       "details.objects-details",
@@ -73,7 +73,7 @@ export class Objects {
     const shown = objects[this.#chosen];
     if (!shown) return;
     fill(this.choices, JSON.stringify(objects.map(({ kind, name }) => [kind, name])), () =>
-      objects.map(({ kind, name }, place) => el("button.button", { type: "button", onclick: () => this.#choose(place) }, `${kind} ${name}`)),
+      objects.map(({ kind, name }, place) => button(`${kind} ${name}`, () => this.#choose(place))),
     );
     [...this.choices.children].forEach((button, place) => put(button, "aria-pressed", String(place === this.#chosen)));
     put(this.text, "aria-label", `${shown.kind} ${shown.name} as YAML`);
@@ -92,25 +92,12 @@ export class Objects {
         return made;
       }),
     );
-    const columns = ["Path", "Value", "Set by", "Why"];
+    const title = "Every value and who set it";
+    const row = ({ path, value, source, phase, why }) =>
+      el("tr", {}, el("th.mono", { scope: "row" }, path), el("td.mono", {}, value), el("td", {}, source), el("td.small", {}, why, el("span.muted", {}, ` (${phase})`)));
     fill(this.settings, JSON.stringify([settings, overrides]), () => [
-      el("summary", {}, "Every value and who set it"),
-      el(
-        "div.table-scroll",
-        { tabindex: "0", role: "group", "aria-label": "Every value and who set it" },
-        el(
-          "table.plain.settings",
-          {},
-          el("thead", {}, el("tr", {}, ...columns.map((text) => el("th", { scope: "col" }, text)))),
-          el(
-            "tbody",
-            {},
-            ...settings.map(({ path, value, source, phase, why }) =>
-              el("tr", {}, el("th.mono", { scope: "row" }, path), el("td.mono", {}, value), el("td", {}, source), el("td.small", {}, `${why}`, el("span.muted", {}, ` (${phase})`))),
-            ),
-          ),
-        ),
-      ),
+      el("summary", {}, title),
+      scrolling("div.table-scroll", title, table("table.plain.settings", ["Path", "Value", "Set by", "Why"], el("tbody", {}, ...settings.map(row)))),
       overrides.length
         ? el("ul.overrides.small", { "aria-label": "Replaced values" }, ...overrides.map(({ path, loser, winner }) => el("li", {}, el("span.mono", {}, path), `: ${winner} replaced what ${loser} had set`)))
         : null,

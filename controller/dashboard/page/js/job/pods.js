@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pods and ranks. A grid shows many at a glance, a table says all about each.
 
-import { el, fill, put, say } from "../dom.js";
+import { button, el, fill, panel, put, say, table } from "../dom.js";
 import { NONE, counted } from "../format.js";
 import { podState } from "../states.js";
 import { USES, showUsage } from "./usage.js";
@@ -23,21 +23,12 @@ export class Pods {
     this.summary = el("p.muted.small");
     this.grid = el("ul.ranks", { "aria-label": "Ranks" });
     this.body = el("tbody");
-    this.past = el("button.button", { type: "button", "aria-pressed": "false", hidden: true, onclick: () => this.#toggle() }, "Earlier attempts");
-    this.more = el("button.button", { type: "button", hidden: true, onclick: () => this.#showAll() });
+    this.past = button("Earlier attempts", () => this.#toggle(), { "aria-pressed": "false", hidden: true });
+    this.more = button("", () => this.#showAll(), { hidden: true });
     this.none = el("p.none.muted");
-    const heads = ["Pod", "State", "Node", "Restarts", ...USES.map(({ title }) => title), "Log"].map((text) => el("th", { scope: "col" }, text));
-    this.table = el("table.plain.pods", {}, el("thead", {}, el("tr", {}, ...heads)), this.body);
+    this.table = table("table.plain.pods", ["Pod", "State", "Node", "Restarts", ...USES.map(({ title }) => title), "Log"], this.body);
     this.scroll = el("div.table-scroll", { tabindex: "0", role: "group", "aria-labelledby": "pods-title" }, this.table);
-    this.node = el(
-      "section.panel",
-      { "aria-labelledby": "pods-title" },
-      el("div.panel-head", {}, el("h2", { id: "pods-title" }, "Pods"), this.summary, el("div.panel-tools", {}, this.past)),
-      this.grid,
-      this.scroll,
-      this.none,
-      this.more,
-    );
+    this.node = panel("pods", "Pods", [this.summary, el("div.panel-tools", {}, this.past)], this.grid, this.scroll, this.none, this.more);
   }
 
   show(job) {
@@ -69,24 +60,12 @@ export class Pods {
   #showGrid(pods) {
     const key = pods.map((pod) => `${pod.uid}${pod.phase}`).join();
     fill(this.grid, key, () =>
-      pods.map((pod) =>
-        el(
-          "li",
-          {},
-          el(
-            "button.rank.number",
-            {
-              type: "button",
-              dataset: { tone: TONES[pod.phase] ?? "quiet" },
-              title: `${rankOf(pod)}: ${pod.phase}${pod.reason ? `, ${pod.reason}` : ""}`,
-              "aria-label": `${rankOf(pod)}: ${pod.phase}${pod.reason ? `, ${pod.reason}` : ""}. Show its log`,
-              onclick: () => this.#openLog(pod),
-            },
-            el("span", {}, SIGNS[pod.phase] ?? "?"),
-            String(pod.rank),
-          ),
-        ),
-      ),
+      pods.map((pod) => {
+        const title = `${pod.who}: ${pod.phase}${pod.reason ? `, ${pod.reason}` : ""}`;
+        const attributes = { type: "button", dataset: { tone: TONES[pod.phase] ?? "quiet" }, title, "aria-label": `${title}. Show its log` };
+        const made = el("button.rank.number", { ...attributes, onclick: () => this.#openLog(pod) }, el("span", {}, SIGNS[pod.phase] ?? "?"), String(pod.rank));
+        return el("li", {}, made);
+      }),
     );
   }
 
@@ -101,10 +80,11 @@ export class Pods {
     const ended = shown.flatMap((one) => containerNotes(one, pod.containers.length > 1));
     const attempt = pod.current || pod.attempt === null ? "" : ` · attempt ${pod.attempt}`;
     const readable = pod.containers.some(({ log, previousLog }) => log || previousLog);
+    const open = () => el("button.button.small-button", { type: "button", onclick: () => this.#openLog(pod) }, "Log", el("span.unseen", {}, ` of ${pod.who}`));
     return el(
       "tr",
       { dataset: { pod: pod.name } },
-      el("th", { scope: "row" }, rankOf(pod), el("span.muted.small.mono", {}, `${pod.name}${attempt}`)),
+      el("th", { scope: "row" }, pod.who, el("span.muted.small.mono", {}, `${pod.name}${attempt}`)),
       el(
         "td",
         {},
@@ -116,13 +96,7 @@ export class Pods {
       el("td.mono", {}, pod.node || NONE),
       el("td.number", {}, pod.restarts),
       ...USES.map(() => el("td.number.pod-use")),
-      el(
-        "td",
-        {},
-        readable
-          ? el("button.button.small-button", { type: "button", onclick: () => this.#openLog(pod) }, "Log", el("span.unseen", {}, ` of ${rankOf(pod)}`))
-          : el("span.muted", {}, NONE),
-      ),
+      el("td", {}, readable ? open() : el("span.muted", {}, NONE)),
     );
   }
 
@@ -135,13 +109,6 @@ export class Pods {
     this.#all = true;
     this.show(this.#job);
   }
-}
-
-/** As people call it: `rank 3` of the trainer, else the replicated job. */
-export function rankOf(pod) {
-  if (!pod.replicatedJob || pod.replicatedJob === "node") return `rank ${pod.rank}`;
-  const replica = pod.jobIndex > 0 ? `-${pod.jobIndex}` : "";
-  return `${pod.replicatedJob}${replica}-${pod.rank}`;
 }
 
 function containerNotes(one, named) {

@@ -2,7 +2,7 @@
 // Conditions, and what happened, latest first.
 
 import { now } from "../clock.js";
-import { el, fill } from "../dom.js";
+import { button, el, fill, panel } from "../dom.js";
 import { age, clock, secondsOf, sentence } from "../format.js";
 import { sign } from "../states.js";
 
@@ -21,17 +21,9 @@ export class Timeline {
   constructor() {
     this.conditions = el("ul.conditions");
     this.list = el("ol.timeline", { "aria-label": "Latest first" });
-    this.more = el("button.button", { type: "button", hidden: true, onclick: () => this.#showAll() });
+    this.more = button("", () => this.#showAll(), { hidden: true });
     this.none = el("p.none.muted", { hidden: true }, "Nothing has happened yet.");
-    this.node = el(
-      "section.panel",
-      { "aria-labelledby": "timeline-title" },
-      el("h2", { id: "timeline-title" }, "Time line"),
-      this.conditions,
-      this.list,
-      this.none,
-      this.more,
-    );
+    this.node = panel("timeline", "Time line", [], this.conditions, this.list, this.none, this.more);
   }
 
   show(job) {
@@ -69,6 +61,8 @@ function moment(one) {
   const warning = one.severity === "warning";
   const many = one.count > 1 ? `${one.count} times since ${clock(secondsOf(one.first) ?? at)}` : "";
   const about = one.object.kind === "TrainJob" ? "" : `${one.object.kind} ${one.object.name}`;
+  const kind = el("span.unseen", {}, `${warning ? "Warning, " : ""}${SOURCES[one.source] ?? one.source}: `);
+  const time = at === null ? null : el("time.muted.small.number", { datetime: one.at, title: age(at, now()) }, clock(at));
   return el(
     "li.moment",
     { dataset: { tone: warning ? "warning" : "quiet", source: one.source } },
@@ -76,13 +70,7 @@ function moment(one) {
     el(
       "div",
       {},
-      el(
-        "p",
-        {},
-        el("span.unseen", {}, `${warning ? "Warning, " : ""}${SOURCES[one.source] ?? one.source}: `),
-        el("strong", {}, one.reason),
-        at === null ? null : el("time.muted.small.number", { datetime: one.at, title: age(at, now()) }, clock(at)),
-      ),
+      el("p", {}, kind, el("strong", {}, one.reason), time),
       el("p.small", {}, sentence(one.message)),
       about || many ? el("p.muted.small", {}, [about, many].filter(Boolean).join(" · ")) : null,
     ),

@@ -3,7 +3,7 @@
 
 import { Stream, paths } from "../api.js";
 import { now } from "../clock.js";
-import { announce, el, fill, put, say } from "../dom.js";
+import { announce, el, emptyText, fill, panel, put, say } from "../dom.js";
 import { age, clock, counted, duration, number, secondsOf, sentence } from "../format.js";
 import { eta, etaTitle, hrefOf, steps } from "../jobs/row.js";
 import { listAddress } from "../jobs/view.js";
@@ -103,6 +103,7 @@ export class JobView {
       document.getElementById("log-title").focus({ preventScroll: true });
     });
     this.metrics = el("dl.metrics.number");
+    this.values = panel("metrics", "Last values", [], this.metrics);
     this.unread = el("p.note.muted", { hidden: true });
     this.missing = el("div.empty.card", { hidden: true });
     this.content = el(
@@ -119,7 +120,7 @@ export class JobView {
         "div.columns",
         {},
         el("div.column", {}, this.curves.node, this.pods.node, this.logs.node, this.objects.node),
-        el("div.column.side", {}, el("section.panel.metrics-panel", { "aria-labelledby": "metrics-title" }, el("h2", { id: "metrics-title" }, "Last values"), this.metrics), this.timeline.node),
+        el("div.column.side", {}, this.values, this.timeline.node),
       ),
       this.unread,
     );
@@ -157,7 +158,7 @@ export class JobView {
     // The API server has answered.
     this.#shell.connection({ state: "live", message: "", lastContact: null });
     const text = sentence(message);
-    this.missing.replaceChildren(el("h2", {}, "The job is not there"), el("p", {}, text), el("p.actions", {}, el("a.button", { href: listAddress() }, "All jobs")));
+    this.missing.replaceChildren(...emptyText("The job is not there", text, el("a.button", { href: listAddress() }, "All jobs")));
     announce(text);
   }
 
@@ -225,7 +226,7 @@ export class JobView {
 
   #showMetrics(metrics) {
     const shown = metrics.filter(({ name }) => !["current_step", "total_steps", "current_epoch", "total_epochs"].includes(name));
-    this.metrics.closest("section").hidden = shown.length === 0;
+    this.values.hidden = shown.length === 0;
     // Values change often, names seldom: only the text of what differs is touched.
     const names = shown.map(({ name }) => name).join("\n");
     if (this.metrics.filledWith !== names) {

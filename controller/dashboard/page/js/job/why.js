@@ -67,7 +67,7 @@ function facts(one) {
 function evidence(failure) {
   const code = failure.exitCode === null ? failure.reason : `exit code ${failure.exitCode}${failure.reason && failure.reason !== "Error" ? ` (${failure.reason})` : ""}`;
   const where = failure.container ? `container ${failure.container} of pod ${failure.pod}` : `pod ${failure.pod}`;
-  const head = `Failed first: ${[`rank ${failure.rank}`, where, code].filter(Boolean).join(", ")}`;
+  const head = `Failed first: ${[...new Set([failure.who, where, code])].filter(Boolean).join(", ")}`;
   return el(
     "div.evidence",
     {},

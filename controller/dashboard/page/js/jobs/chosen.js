@@ -2,7 +2,7 @@
 // The jobs of the list that are chosen to be compared. They stay chosen on the way to another view and back.
 
 import { MOST, hrefOf } from "../compare/selection.js";
-import { el, put, say } from "../dom.js";
+import { button, el, keep, kept, put, say } from "../dom.js";
 import { counted } from "../format.js";
 import { keyOf } from "./selection.js";
 
@@ -22,11 +22,7 @@ class Chosen {
   set(job, wanted) {
     if (wanted) this.#jobs.set(keyOf(job), { namespace: job.namespace, name: job.name });
     else this.#jobs.delete(keyOf(job));
-    try {
-      sessionStorage.setItem(STORED, JSON.stringify(this.jobs));
-    } catch {
-      // Without storage, they are forgotten when the page is loaded again.
-    }
+    keep("session", STORED, JSON.stringify(this.jobs));
   }
 
   replace(jobs) {
@@ -37,12 +33,8 @@ class Chosen {
 
 /** What an earlier load of the page has kept. */
 function stored() {
-  try {
-    const jobs = JSON.parse(sessionStorage.getItem(STORED) ?? "[]");
-    return jobs.map(({ namespace, name }) => [keyOf({ namespace, name }), { namespace, name }]);
-  } catch {
-    return [];
-  }
+  const jobs = JSON.parse(kept("session", STORED) || "[]");
+  return jobs.map(({ namespace, name }) => [keyOf({ namespace, name }), { namespace, name }]);
 }
 
 export const chosen = new Chosen();
@@ -71,17 +63,10 @@ export class ChoiceBar {
   constructor(cleared) {
     this.words = el("span", { role: "status" });
     this.go = el("a.button.primary", {}, "Compare");
-    const clear = el(
-      "button.button",
-      {
-        type: "button",
-        onclick: () => {
-          chosen.replace([]);
-          cleared();
-        },
-      },
-      "Choose none",
-    );
+    const clear = button("Choose none", () => {
+      chosen.replace([]);
+      cleared();
+    });
     this.node = el("div.choice-bar.card", { role: "region", "aria-label": "Compare", hidden: true }, this.words, el("span.spring"), clear, this.go);
   }
 

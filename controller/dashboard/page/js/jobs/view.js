@@ -2,7 +2,7 @@
 // The list of jobs.
 
 import { Stream, paths } from "../api.js";
-import { announce, el, fill, put, say } from "../dom.js";
+import { announce, button, el, emptyText, fill, keep, kept, put, say } from "../dom.js";
 import { counted, number, sentence } from "../format.js";
 import { STATES, sign, toneOf } from "../states.js";
 import { ChoiceBar } from "./chosen.js";
@@ -18,20 +18,7 @@ const WHOLE = "#/";
 
 /** The address of the list as it was left, with its filter, also after a reload. */
 export function listAddress() {
-  try {
-    return sessionStorage.getItem(ADDRESS) || WHOLE;
-  } catch {
-    return WHOLE;
-  }
-}
-
-function keepAddress(address) {
-  try {
-    if (address === WHOLE) sessionStorage.removeItem(ADDRESS);
-    else sessionStorage.setItem(ADDRESS, address);
-  } catch {
-    // Without storage, the way back leads to the whole list.
-  }
+  return kept("session", ADDRESS) || WHOLE;
 }
 
 export class JobsView {
@@ -59,7 +46,7 @@ export class JobsView {
     );
     this.#ticker = setInterval(this.virtual.draw, 1000);
     addEventListener("keydown", this.#key);
-    keepAddress(this.#address());
+    keep("session", ADDRESS, this.#address());
   }
 
   /** The address has changed, as by the way back. */
@@ -210,14 +197,8 @@ export class JobsView {
     const shown = STATES.filter((state) => counts.has(state) || this.#selection.states.has(state));
     fill(this.chips, shown.join(), () =>
       shown.map((state) => {
-        const chip = el(
-          "button.chip",
-          { type: "button", dataset: { tone: toneOf(state), state }, onclick: () => this.#toggle(state) },
-          sign(state),
-          el("span", {}, state),
-          el("span.chip-count.number"),
-        );
-        return chip;
+        const attributes = { type: "button", dataset: { tone: toneOf(state), state }, onclick: () => this.#toggle(state) };
+        return el("button.chip", attributes, sign(state), el("span", {}, state), el("span.chip-count.number"));
       }),
     );
     for (const chip of this.chips.children) {
@@ -251,18 +232,11 @@ export class JobsView {
     fill(this.empty, JSON.stringify([none, connection.state, connection.message, where]), () => {
       if (!none) {
         const clear = () => this.#choose({ text: "", states: new Set(), namespace: "" });
-        return [
-          el("h2", {}, "No job matches"),
-          el("p", {}, "None of the jobs passes the filters."),
-          el("p.actions", {}, el("button.button", { type: "button", onclick: clear }, "Show all jobs")),
-        ];
+        return emptyText("No job matches", "None of the jobs passes the filters.", button("Show all jobs", clear));
       }
-      if (trouble !== null) return [el("h2", {}, trouble), el("p", {}, sentence(connection.message))];
-      return [
-        el("h2", {}, "No jobs yet"),
-        el("p", {}, `There is no TrainJob ${where}. A new one appears here at once.`),
-        el("pre.mono", {}, "kubectl apply -f job.yaml"),
-      ];
+      if (trouble !== null) return emptyText(trouble, sentence(connection.message));
+      const text = `There is no TrainJob ${where}. A new one appears here at once.`;
+      return [...emptyText("No jobs yet", text), el("pre.mono", {}, "kubectl apply -f job.yaml")];
     });
     this.undecodable.hidden = undecodable.length === 0;
     const names = undecodable.map(keyOf).join(", ");
@@ -296,7 +270,7 @@ export class JobsView {
     this.#selection = { ...this.#selection, ...part };
     if (this.text.value !== this.#selection.text) this.text.value = this.#selection.text;
     history.replaceState(null, "", this.#address());
-    keepAddress(this.#address());
+    keep("session", ADDRESS, this.#address());
     if (this.#snapshot === null) return;
     this.#refresh();
     clearTimeout(this.#announceTimer);
