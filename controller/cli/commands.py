@@ -1,78 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands, as a table: name, line of the help, arguments, and the function that is loaded when the command runs.
+"""How a command is declared: its line of the help, its arguments, and the function that is loaded when it runs.
 
-A new command is a function in `arguments` that declares what it takes, a function in a module of its own that takes the
-parsed arguments and returns the exit code, and one entry here.
+A new command is an entry in `arguments.general` or `arguments.local`, and a function that takes the parsed arguments
+and returns the exit code. `declare` makes parsers of the tables.
 """
 
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from trainwright.api.errors import UserError
-from trainwright.controller.cli.arguments import general, local, run
 
 Run = Callable[[argparse.Namespace], int]
+WRONG_USE = 2
 
 
 class WrongUseError(UserError):
     """The arguments do not go together, or ask for what the command cannot do; the text says why."""
 
 
+class Declared(Protocol):
+    def add(self, parser: Any) -> None: ...
+
+
+class Argument(NamedTuple):
+    names: Sequence[str]
+    settings: Mapping[str, Any]
+    """Those of argparse."""
+
+    def add(self, parser: Any) -> None:
+        parser.add_argument(*self.names, **self.settings)
+
+
+def argument(names: str, help: str, **settings: Any) -> Argument:  # noqa: A002 - as argparse calls it
+    """An argument, such as `--file, -f FILE` or `script SCRIPT`: its names, and what its value is called."""
+    *known, last = names.split(", ")
+    name, _, metavar = last.partition(" ")
+    return Argument([*known, name], {"help": help, **({"metavar": metavar} if metavar else {}), **settings})
+
+
+def flag(names: str, help: str, **settings: Any) -> Argument:  # noqa: A002
+    return argument(names, help, action="store_true", **settings)
+
+
+def several(names: str, help: str, **settings: Any) -> Argument:  # noqa: A002
+    """An option that may be given again and again."""
+    return argument(names, help, action="append", default=[], **settings)
+
+
+def output(*forms: str) -> Argument:
+    """The format of what a command prints; the first one is the default."""
+    return argument("-o, --output", "format (default: %(default)s)", choices=forms, default=forms[0])
+
+
+class OneOf(NamedTuple):
+    """Arguments of which at most one is given."""
+
+    arguments: Sequence[Argument]
+
+    def add(self, parser: Any) -> None:
+        group = parser.add_mutually_exclusive_group()
+        for one in self.arguments:
+            one.add(group)
+
+
+class Group(NamedTuple):
+    """Arguments below a heading of the help."""
+
+    title: str
+    arguments: Sequence[Argument]
+
+    def add(self, parser: Any) -> None:
+        group = parser.add_argument_group(self.title)
+        for one in self.arguments:
+            one.add(group)
+
+
 class Command(NamedTuple):
     help: str
-    arguments: Callable[[argparse.ArgumentParser], None]
     run: str = ""
     """`module:function`, below this package."""
+    description: str = ""
+    arguments: Sequence[Declared] = ()
     failed: int = 1
     """The exit code for a UserError."""
+    wrong_use: int = WRONG_USE
+    """The exit code for a wrong command line."""
+    defaults: Mapping[str, Any] = {}
+    commands: Mapping[str, "Command"] = {}
+    below: Mapping[str, Any] = {}
+    """Settings of argparse for these."""
     settings: Mapping[str, Any] = {}
 
 
-COMMANDS = {
-    "dashboard": Command("show TrainJobs in the browser", general.dashboard, "dashboard:run", 2),
-    "doctor": Command("say what is wrong with an installation", general.doctor, "doctor:run", 2),
-    "explain": Command("say why a TrainJob does not train", general.explain, "explain:run", 2),
-    "generate": Command("compile schemas of your own kinds into models", general.generate, "generate:run", 3),
-    "initialize": Command("fetch a model or a data set into a folder", general.initialize, "initialize:run"),
-    "kubectl": Command(
-        "run the kubectl of this machine on the local cluster",
-        general.kubectl,
-        "local.status:kubectl",
-        # All that follows is kubectl's: with this prefix, nothing looks like an option of ours.
-        settings={"prefix_chars": "\0", "add_help": False},
-    ),
-    "local": Command("a cluster on this machine: train without containers", local.local),
-    "manager": Command("run the TrainJob controller", general.manager, "manager:run"),
-    "plugins": Command("list the plugins in the order in which they run", general.plugins, "plugins:run"),
-    "progress": Command("show how far TrainJobs are", general.progress, "progress.command:run", 2),
-    "rbac": Command("print the roles that the manager needs", general.rbac, "rbac:run"),
-    "render": Command("print the objects that a TrainJob becomes", general.render, "render:run"),
-}
-LOCAL = {
-    "up": Command("start a cluster in the background", local.up, "local.clusters:up"),
-    "down": Command("end a cluster", local.down, "local.clusters:down"),
-    "status": Command("say how a cluster is", local.status, "local.status:status"),
-    "list": Command("list the clusters of this user", lambda _: None, "local.status:clusters"),
-    "run": Command("run a TrainJob here and follow it", run.run, "local.run:run", run.REFUSED),
-    "jobs": Command("list the jobs", local.jobs, "local.job_commands:jobs"),
-    "show": Command(
-        "show a job: its state and why, what it reported, its ranks", local.show, "local.job_commands:show"
-    ),
-    "compare": Command(
-        "compare jobs: the parameters that differ, last and best values", local.compare, "local.job_commands:compare"
-    ),
-    "logs": Command("show the lines of a job's ranks", local.logs, "local.job_commands:logs"),
-    "stop": Command("stop jobs: their pods end, the jobs stay", local.stop, "local.job_commands:stop"),
-    "resume": Command("resume jobs that were stopped", local.several, "local.job_commands:resume"),
-    "delete": Command("delete jobs with their pods and logs", local.delete, "local.job_commands:delete"),
-    "clean": Command("delete jobs that have ended, after a preview", local.clean, "local.job_commands:clean"),
-    "wait": Command("wait for a job", local.wait, "local.job_commands:wait"),
-    "outputs": Command("list what jobs have left, and delete it", local.outputs, "local.output_commands:run"),
-}
+class CommandParser(argparse.ArgumentParser):
+    wrong_use = WRONG_USE
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(self.wrong_use, f"{self.prog}: error: {message}\n")
+
+
+def declare(parser: argparse.ArgumentParser, table: Mapping[str, Command], **below: Any) -> None:
+    """Declare the commands of a table as sub-commands, and theirs."""
+    commands = parser.add_subparsers(**{"title": "commands", "metavar": "COMMAND", **below})
+    for name, command in table.items():
+        described = {"help": command.help, "description": command.description or None}
+        one: CommandParser = commands.add_parser(name, **{**described, **command.settings})
+        one.wrong_use = command.wrong_use
+        for argument in command.arguments:
+            argument.add(one)
+        known = {"parser": one, "run": command.run, "failed": command.failed, "wrong_use": command.wrong_use}
+        one.set_defaults(**known, **command.defaults)
+        if command.commands:
+            declare(one, command.commands, **command.below)
+
+
+def loaded(run: str) -> Run:
+    module, _, name = run.partition(":")
+    found: Run = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+    return found
 
 
 def read_option(option: str, file: Path) -> str:
@@ -90,22 +140,3 @@ def refused(problems: Iterable[object]) -> int:
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
     return 1
-
-
-def add_commands(
-    parser: argparse.ArgumentParser, table: Mapping[str, Command], **settings: Any
-) -> dict[str, argparse.ArgumentParser]:
-    """Declare the commands of a table as sub-commands; returns their parsers. `settings` are those of argparse."""
-    parsers = {}
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", **settings)
-    for name, command in table.items():
-        parsers[name] = one = commands.add_parser(name, help=command.help, **command.settings)
-        command.arguments(one)
-        one.set_defaults(parser=one, run=command.run, failed=command.failed)
-    return parsers
-
-
-def loaded(run: str) -> Run:
-    module, _, name = run.partition(":")
-    found: Run = getattr(importlib.import_module(f"{__package__}.{module}"), name)
-    return found

@@ -14,7 +14,7 @@ from trainwright.api.errors import UserError
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
 from trainwright.controller.cli.access import chosen_cluster
-from trainwright.controller.cli.arguments.general import gates
+from trainwright.controller.cli.arguments.values import gates
 from trainwright.controller.cli.local.training import definitions
 from trainwright.controller.cli.rbac import placed
 from trainwright.controller.runtime import Client, ConfigurationError, HTTPTransport, KubernetesError

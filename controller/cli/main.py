@@ -22,22 +22,21 @@ from collections.abc import Sequence
 
 import trainwright
 from trainwright.api.errors import UserError
-from trainwright.controller.cli.arguments.local import LocalParser
-from trainwright.controller.cli.commands import COMMANDS, LOCAL, WrongUseError, add_commands, loaded
+from trainwright.controller.cli.arguments.general import COMMANDS
+from trainwright.controller.cli.commands import CommandParser, WrongUseError, declare, loaded
 
 INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line, for `main` and for the tests of the help texts."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="trainwright",
         description="Distributed training on Kubernetes: the manager of TrainJobs and the tools around it.",
     )
     parser.add_argument("--version", action="version", version=f"trainwright {trainwright.__version__}")
     parser.set_defaults(parser=parser, run="", wrong_use=2)
-    local = add_commands(parser, COMMANDS, dest="command")["local"]
-    add_commands(local, LOCAL, dest="local_command", parser_class=LocalParser)
+    declare(parser, COMMANDS, dest="command")
     return parser
 
 

@@ -446,7 +446,7 @@ def test_lines_that_nobody_reads_end_the_command_without_a_traceback(shell: Shel
     with shell.start(*command) as running:
         assert running.stdout is not None
         assert running.stderr is not None
-        next(line for line in running.stdout if line.startswith("[node-"))
+        next(line for line in running.stdout if line.startswith("[rank "))
         running.stdout.close()
         assert running.wait(timeout=60) == 141
         assert "Traceback" not in running.stderr.read()

@@ -177,7 +177,7 @@ def round_of(cluster: Cluster, number: int, nodes: int, order: list[int], *, apa
 
 def is_whole(shown: str, rank: int) -> bool:
     """Whether the lines of a rank are a whole traceback, once."""
-    lines = [line.removeprefix(f"[node-{rank}] ") for line in shown.splitlines() if line.startswith(f"[node-{rank}] ")]
+    lines = [line.removeprefix(f"[rank {rank}] ") for line in shown.splitlines() if line.startswith(f"[rank {rank}] ")]
     begins = [line for line in lines if line.startswith("Traceback")]
     return len(begins) == 1 and lines[-1:] == [LAST_LINE.format(rank)] and sum("deep(" in line for line in lines) == 4
 

@@ -99,5 +99,5 @@ def test_a_job_runs(nobody: Nobody, isolation: str) -> None:
     done = nobody.run(*command, f"--isolation={isolation}", "--file", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert {f"[node-{rank}] user {NOBODY} capabilities 0000000000000000" for rank in (0, 1)} <= set(lines)
+    assert {f"[rank {rank}] user {NOBODY} capabilities 0000000000000000" for rank in (0, 1)} <= set(lines)
     assert {"[rank 0] rank 0", "[rank 1] rank 1", "the job is Complete"} <= set(lines)

@@ -46,7 +46,7 @@ async def trainer_status(kubeconfig: Path) -> dict[str, Any]:
 def test_run_trains_and_the_cluster_stays(home: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(["make", "run"], cwd=ROOT, env=home, capture_output=True, text=True, check=False, timeout=800)
     assert done.returncode == 0, done.stdout + done.stderr
-    models = re.findall(r"\[node-(\d)\] worker \d: (model [0-9a-f]+, accuracy ([0-9.]+))", done.stdout)
+    models = re.findall(r"\[rank (\d)\] worker \d: (model [0-9a-f]+, accuracy ([0-9.]+))", done.stdout)
     assert sorted(rank for rank, _, _ in models) == ["0", "1"]
     # One model, better than any that has seen nothing.
     assert len({model for _, model, _ in models}) == 1

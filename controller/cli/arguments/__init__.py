@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of each command, for help and parser. Nothing large is imported here; `commands` is the table."""
+"""The commands and their arguments, for help and parser. Nothing large is imported here."""

@@ -7,7 +7,8 @@ import pytest
 
 from hack.reference import LIBRARIES, commands, files, library
 from tests.repository import ROOT
-from trainwright.controller.cli.commands import COMMANDS, LOCAL
+from trainwright.controller.cli.arguments.general import COMMANDS
+from trainwright.controller.cli.arguments.local import LOCAL
 
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 

@@ -112,7 +112,7 @@ def _asked(rule: Document, verb: str, role: Document) -> dict[str, Any]:
 
 def needed(gates: str = "", home: str = "kubeflow-system", **sections: Any) -> Rights:
     from trainwright.api.config.v1alpha1 import Configuration  # noqa: PLC0415
-    from trainwright.controller.cli.arguments.general import gates as parse_gates  # noqa: PLC0415
+    from trainwright.controller.cli.arguments.values import gates as parse_gates  # noqa: PLC0415
 
     document = {"featureGates": parse_gates(gates), **sections}
     settings = settings_of(msgspec.convert(document, Configuration))
