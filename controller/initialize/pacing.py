@@ -18,10 +18,9 @@ Sleep = Callable[[float], Awaitable[None]]
 class Tries:
     """Counts the failures of one action, and waits between them."""
 
-    def __init__(self, sleep: Sleep, warn: Callable[[str], None], *, isolated: bool = False) -> None:
+    def __init__(self, sleep: Sleep, warn: Callable[[str], None]) -> None:
         self._sleep = sleep
         self._warn = warn
-        self._isolated = isolated
         self._failures = 0
 
     def begin_again(self) -> None:
@@ -31,10 +30,6 @@ class Tries:
     async def after(self, error: InitializeError) -> None:
         """Wait before the next try; raises the error if there is none."""
         self._failures += 1
-        if self._isolated and error.word == "Unreachable":
-            raise InitializeError(
-                error.word, f"{error.sentence}: pods of a cluster with --network=isolated reach nothing outside"
-            ) from error
         if not error.retry:
             raise error
         if self._failures >= TRIES:

@@ -216,7 +216,7 @@ class Run:
         return not damaged
 
     def _tries(self) -> Tries:
-        return Tries(self._sleep, self._log, isolated=self._settings.isolated)
+        return Tries(self._sleep, self._log)
 
     def _is_current(self, folder: Folder, plan: _Plan) -> bool:
         manifest = read_manifest(folder)

@@ -10,8 +10,6 @@ from trainwright.controller.initialize.contract import InitializeError, Kind
 CONNECTIONS = "TRAINWRIGHT_CONNECTIONS"
 SPACE_CHECK = "TRAINWRIGHT_SPACE_CHECK"
 VERIFY = "TRAINWRIGHT_VERIFY"
-NETWORK = "TRAINWRIGHT_NETWORK"
-"""Set by the local cluster: `shared` or `isolated`."""
 DEFAULT_CONNECTIONS = 8
 MOST_CONNECTIONS = 64
 TARGETS: Mapping[Kind, str] = {"dataset": "/workspace/dataset", "model": "/workspace/model"}
@@ -30,7 +28,6 @@ class Settings:
     checks_space: bool
     verifies: bool
     """Whether files that look untouched are hashed too, before a folder counts as complete."""
-    isolated: bool
     """Whether this container has no network."""
 
     @property
@@ -58,7 +55,6 @@ def settings_of(
         connections=_connections(variables.get(CONNECTIONS, "")),
         checks_space=_is_on(variables, SPACE_CHECK, unset="on"),
         verifies=_is_on(variables, VERIFY, unset="off"),
-        isolated=variables.get(NETWORK) == "isolated",
     )
 
 

@@ -105,10 +105,9 @@ RANK = "import os; rank = os.environ['DMLC_TASK_ID']"
 NAMESPACES = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
 
 
-@pytest.mark.parametrize("option", ["--isolation=auto", pytest.param("--network=isolated", marks=NAMESPACES)])
-def test_a_job_runs_and_its_lines_are_shown(shell: Shell, option: str) -> None:
+def test_a_job_runs_and_its_lines_are_shown(shell: Shell) -> None:
     program = f"{RANK}\nprint('rank', rank, 'of', os.environ['DMLC_NUM_WORKER'])"
-    done = shell.local("run", "--file", shell.job(program), option)
+    done = shell.local("run", "--file", shell.job(program))
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert {"[rank 0] rank 0 of 2", "[rank 1] rank 1 of 2", "the job is Complete"} <= set(lines)
@@ -409,8 +408,8 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     other = shell.local("up", "--capacity=cpu=1")
     assert (other.returncode, "runs already, without --capacity=cpu=1; end it" in other.stderr) == (1, True)
     program = f"{RANK}\nprint('rank', rank)"
-    refused = shell.local("run", "--network=isolated", "--file", shell.job(program))
-    assert (refused.returncode, "without --network=isolated" in refused.stderr) == (125, True)
+    refused = shell.local("run", "--isolation=rewrite", "--file", shell.job(program))
+    assert (refused.returncode, "without --isolation=rewrite" in refused.stderr) == (125, True)
     kept = shell.local("run", "--keep", "--file", shell.job(program))
     assert kept.returncode == 0, kept.stdout + kept.stderr
     assert "1 TrainJob," in shell.local("status").stdout

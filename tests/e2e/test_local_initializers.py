@@ -133,16 +133,6 @@ def failing(shell: Shell, uri: str, *, secret: bool) -> str:
     return str(file)
 
 
-@NAMESPACES
-async def test_a_cluster_without_a_network_names_its_option(shell: Shell) -> None:
-    assert (await local(shell, "up", "--network=isolated")).returncode == 0
-    address = "hf://hf-internal-testing/tiny-random-bert"
-    done = await local(shell, "run", "--file", failing(shell, address, secret=False))
-    assert done.returncode == 1
-    told = done.stdout + done.stderr
-    assert "pods of a cluster with --network=isolated reach nothing outside" in told
-
-
 async def test_what_is_fetched_shows_as_bytes_and_files_and_not_as_a_percentage(shell: Shell, hub: Hub) -> None:
     weights = bytes(8 * 2**20)
     hub.repositories["models/hf-internal-testing/tiny-random-bert"].files["model.safetensors"] = weights

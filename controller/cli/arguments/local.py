@@ -9,7 +9,6 @@ from trainwright.controller.cli.arguments.values import number, seconds, whole
 from trainwright.controller.cli.commands import Command, Group, OneOf, argument, flag, output, several
 
 ISOLATION = ("auto", "namespaces", "rewrite")
-NETWORK = ("shared", "isolated")
 REFUSED = 125
 """Exit code of `run` for a wrong command line and a refused job: 2 would be taken for that of a container."""
 _MOST_RETRIES = 100
@@ -34,13 +33,6 @@ _NODE = (
         "(default: namespaces where they work)",
         choices=ISOLATION,
         default="auto",
-    ),
-    argument(
-        "--network",
-        "the network of pods: that of this machine, or one for each job that leads nowhere else; needs namespaces "
-        "(default: %(default)s)",
-        choices=NETWORK,
-        default="shared",
     ),
     argument(
         "--capacity cpu=N,memory=N,…",

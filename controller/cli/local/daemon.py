@@ -27,7 +27,7 @@ from trainwright.controller.local.interpreter import (
     path_without_user_folders,
 )
 from trainwright.controller.local.node.images import DEFAULT, Images
-from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import configure_logging, load_config
 from trainwright.controller.runtime.collector import freeze_collector
 
@@ -60,7 +60,6 @@ def node_settings(options: LocalOptions) -> NodeSettings:
         folder=options.folder,
         images=images_of(options),
         isolation=Isolation(options.isolation),
-        network=NetworkMode(options.network),
         capacity=options.capacity,
         inherit=tuple(options.inherit_env),
         share_gpus=options.share_gpus,
@@ -74,11 +73,7 @@ def images_of(options: LocalOptions) -> Images:
         # In the command, since paths there are rewritten where pods have no mounts of their own.
         (
             f"*/{kind}-initializer[:@]*",
-            replace(
-                DEFAULT,
-                command=(*program, kind, "--output", f"/workspace/{kind}"),
-                variables={"TRAINWRIGHT_NETWORK": options.network},
-            ),
+            replace(DEFAULT, command=(*program, kind, "--output", f"/workspace/{kind}")),
         )
         for kind in ("dataset", "model")
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
-from trainwright.controller.cli.arguments.local import ISOLATION, NETWORK
+from trainwright.controller.cli.arguments.local import ISOLATION
 
 _VERBOSE = "--verbose"
 
@@ -22,7 +22,6 @@ class LocalOptions:
     name: str
     folder: Path
     isolation: str = ISOLATION[0]
-    network: str = NETWORK[0]
     port: int = 0
     capacity: Mapping[str, str] = field(default_factory=dict)
     inherit_env: Sequence[str] = ()

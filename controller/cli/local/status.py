@@ -85,8 +85,7 @@ LIMITS = {
     "limits of CPU and memory": "are not enforced. Requests decide who starts: the node has your CPUs and memory "
     "less 10 %, or --capacity=cpu=8,memory=16Gi",
     "securityContext, such as runAsUser": "means nothing; who writes it in a Pod or a Job is warned",
-    "network policies": "mean nothing. What a framework opens on all addresses can be reached from your network, "
-    "unless the cluster has --network=isolated",
+    "network policies": "mean nothing. What a framework opens on all addresses can be reached from your network",
     "roles": "are stored, and count with --rbac. Without it, every user with a token may do everything. Processes of "
     "pods can read the kubeconfig, whose rights are all",
     "several nodes": "one, named after the machine",

@@ -281,7 +281,6 @@ class ContainerRunner:
             execute=self._execute,
             container=self.container,
             moved=self._hosting.ports.moved(pod),
-            dial=self._hosting.dial(pod),
         )
 
     async def _execute(self, command: Sequence[str]) -> tuple[int, bytes]:

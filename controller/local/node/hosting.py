@@ -2,7 +2,6 @@
 """What the node offers to all its pods: sources, plans, processes in namespaces, events."""
 
 import asyncio
-import functools
 import json
 import logging
 import os
@@ -19,13 +18,12 @@ from trainwright.api.objects import Document, spec_of, uid_of
 from trainwright.controller.local.node.document import ClusterSources, CreateError, hostname_of, shown_hostname_of
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.machine import Gpus, discover, usable_cpus
-from trainwright.controller.local.node.networks import Dial, Networks, refused
 from trainwright.controller.local.node.plan import LOCALHOST, ContainerPlan, Folders, Workplace, inherited, make_plan
 from trainwright.controller.local.node.ports import REFUSED, Ports, names_of, peers_of
 from trainwright.controller.local.node.process import supervision
 from trainwright.controller.local.node.process.ends import ExitOrderTracker
 from trainwright.controller.local.node.process.supervision import LAUNCHER, ContainerProcess, ProcessSpec, Spawner
-from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.local.node.volumes import Mount, Volumes
 from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.runtime.tasks import TaskScope
@@ -49,8 +47,6 @@ class Launch:
     """A folder of the launcher."""
     mounts: Sequence[Mount | tuple[str, str, bool]] = ()
     """Source on this machine, path, whether it is read-only."""
-    network: int = 0
-    """Join the network that this process holds, or that of `join`; 0: use that of the machine."""
     join: int = 0
     """Join the namespaces of this launcher instead of making new ones."""
     terminal: bool = False
@@ -71,7 +67,6 @@ def container_launch(
     *,
     scratch: Path,
     work: Path,
-    network: int = 0,
 ) -> Launch:
     """The launch of a container. Writes nsswitch.conf and hostname in `scratch`, which has `hosts`.
 
@@ -100,7 +95,6 @@ def container_launch(
         hostname=shown_hostname_of(pod),
         scratch=str(scratch),
         mounts=shown,
-        network=network,
     )
 
 
@@ -200,8 +194,6 @@ class Hosting:
         """NAMESPACES or REWRITE, once it is open."""
         self.gpus = Gpus()
         self.ports = Ports()
-        self.networks: Networks | None = None
-        """Those of the jobs; None if pods have that of the machine."""
         self.spawner = Spawner()
         self.exits = ExitOrderTracker()
         # More at once than there are CPUs start none of them earlier, and hold up the event loop.
@@ -237,12 +229,11 @@ class Hosting:
     def release(self, pod: Document) -> None:
         """Nothing of the pod runs any more: others can have its devices and ports. It can be called again."""
         self.gpus.release(uid_of(pod))
-        if self.ports.release(pod) and self.networks is not None:
-            self.networks.release(pod)
+        self.ports.release(pod)
         self._released()
 
     async def open(self) -> None:
-        """Find out what the machine has: GPUs, and how containers get their names, paths and networks.
+        """Find out what the machine has: GPUs, and how containers get their names and paths.
 
         Raises ConfigurationError if namespaces are demanded and do not work.
         """
@@ -252,11 +243,6 @@ class Hosting:
         if why and settings.isolation is Isolation.NAMESPACES:
             raise ConfigurationError(f"namespaces do not work on this machine: {why}")
         self.isolation = Isolation.REWRITE if why else Isolation.NAMESPACES
-        if settings.network is NetworkMode.ISOLATED:
-            if why := why or await asyncio.to_thread(refused):
-                raise ConfigurationError(f"jobs cannot have a network of their own: {why}")
-            self.networks = Networks()
-            self.ports.separate = True
         self._workplace = replace(self._workplace, rewrite=bool(why))
         log.info("node %s: isolation by %s %s", settings.name, self.isolation, why)
 
@@ -265,12 +251,6 @@ class Hosting:
         self.ports.close()
         self.gpus.close()
         self.spawner.close()
-        if self.networks is not None:
-            self.networks.close()
-
-    def dial(self, pod: Document) -> Dial:
-        """What connects to ports of a pod."""
-        return asyncio.open_connection if self.networks is None else functools.partial(self.networks.dial, pod)
 
     async def start(
         self,
@@ -285,8 +265,7 @@ class Hosting:
         """Start a process, beside that of `join` if it is given. Raises ProgramStartError, OSError."""
         if not self._workplace.rewrite:
             pid = join.pid if join is not None else 0
-            network = (await self.networks.of(pod)).pid if self.networks is not None else 0
-            launcher = await asyncio.to_thread(self._launcher, pod, spec, plan, mark, pid, network)
+            launcher = await asyncio.to_thread(self._launcher, pod, spec, plan, mark, pid)
             spec = replace(spec, launcher=launcher)
         async with self._starts:
             return await supervision.start(
@@ -298,22 +277,16 @@ class Hosting:
                 exits=self.exits if join is None else None,
             )
 
-    def _launcher(
-        self, pod: Document, spec: ProcessSpec, plan: ContainerPlan, mark: Path, join: int, network: int
-    ) -> list[str]:
+    def _launcher(self, pod: Document, spec: ProcessSpec, plan: ContainerPlan, mark: Path, join: int) -> list[str]:
         scratch = self._scratch(mark.parent)
         scratch.mkdir(exist_ok=True)
         if join:
-            launch = Launch(
-                command=spec.command, folder=spec.folder, join=join, terminal=spec.terminal, network=network
-            )
+            launch = Launch(command=spec.command, folder=spec.folder, join=join, terminal=spec.terminal)
         else:
             with self._writing_hosts:
                 write_hosts(scratch / "hosts", hosts_text(pod, self._workplace.pods()))
             work = mark.parent / "work"
-            launch = container_launch(
-                pod, spec.command, spec.folder, plan.mounts, scratch=scratch, work=work, network=network
-            )
+            launch = container_launch(pod, spec.command, spec.folder, plan.mounts, scratch=scratch, work=work)
         return launcher_command(launch, scratch / f"{mark.stem}.json")
 
     def write_hosts(self, pod: Document, container: Path) -> None:

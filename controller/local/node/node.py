@@ -199,7 +199,7 @@ class LocalNode:
         if worker is None:
             raise UnavailableError(f"pod {pod} is not running")
         real = self._hosting.ports.moved(found).get(port, port)
-        return await self._hosting.dial(found)(HOST_IP, real)
+        return await asyncio.open_connection(HOST_IP, real)
 
     def _runner(self, namespace: str, pod: str, container: str) -> ContainerRunner:
         _, worker = self._find(namespace, pod)

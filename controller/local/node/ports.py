@@ -100,7 +100,7 @@ Holder: TypeAlias = tuple[str, str]
 
 
 def holder_of(pod: Document) -> Holder:
-    """Who holds the ports and the network of a pod: pods of one JobSet or subdomain share them."""
+    """Who holds the ports of a pod: pods of one JobSet or subdomain share them."""
     group = group_of(pod)
     return group if group[1] else (namespace_of(pod), uid_of(pod))
 
@@ -132,8 +132,6 @@ class Ports:
         self._is_free = is_free or port_is_free
         self._pick = pick or free_port
         self._locks = locks or MachineLocks()
-        self.separate = False
-        """Whether each holder has a network of its own, with all ports."""
         self._used: dict[Holder, dict[int, int]] = {}
         """The real port by declared one."""
         self._pods: dict[Holder, set[str]] = {}
@@ -149,7 +147,7 @@ class Ports:
         used = dict(held)
         known = list(pods)
         fits = True
-        for port in declared_ports(pod) if not self.separate else ():
+        for port in declared_ports(pod):
             if port not in used:
                 used[port] = port if self._take(port) else self._other()
             fits = fits and (used[port] == port or can_rewrite(pod, port, known))
@@ -161,17 +159,16 @@ class Ports:
         self._pods.setdefault(holder, set()).add(uid_of(pod))
         return True
 
-    def release(self, pod: Document) -> bool:
-        """Nothing of the pod runs any more. Returns whether it was the last of its holder, whose ports are free now."""
+    def release(self, pod: Document) -> None:
+        """Nothing of the pod runs any more. With the last pod of a holder its ports are free."""
         holder = holder_of(pod)
         left = self._pods.get(holder, set())
         left.discard(uid_of(pod))
         if left:
-            return False
+            return
         self._pods.pop(holder, None)
         for port in self._used.pop(holder, {}).values():
             self._locks.give_back(str(port))
-        return True
 
     def close(self) -> None:
         """Give all ports back, at the end of the node."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.node.document import HOST_IP
-from trainwright.controller.local.node.networks import Dial
 from trainwright.controller.local.node.status import ContainerState
 from trainwright.controller.runtime.tasks import TaskScope
 
@@ -35,7 +34,6 @@ class HandlerTarget:
     moved: Mapping[int, int] = field(default_factory=dict)
     """The ports that differ from what the container declares: the real one by declared one."""
 
-    dial: Dial = asyncio.open_connection
     """Connects to its ports."""
 
     def port(self, wanted: Any) -> int:
@@ -56,10 +54,10 @@ async def attempt(handler: Document, target: HandlerTarget) -> str:
             code, output = await target.execute(command.get("command") or ())
             return "" if code == 0 else output.decode(errors="replace").strip() or f"exit code {code}"
         if (http := handler.get("httpGet")) is not None:
-            return await _get(http, target.port(http["port"]), target.dial)
+            return await _get(http, target.port(http["port"]))
         if (connection := handler.get("tcpSocket")) is not None:
             host = connection.get("host") or HOST_IP
-            return await _connect(host, target.port(connection["port"]), target.dial)
+            return await _connect(host, target.port(connection["port"]))
         if (pause := handler.get("sleep")) is not None:
             await asyncio.sleep(float(pause["seconds"]))
     except ValueError as error:
@@ -67,23 +65,23 @@ async def attempt(handler: Document, target: HandlerTarget) -> str:
     return ""
 
 
-async def _connect(host: str, port: int, dial: Dial) -> str:
+async def _connect(host: str, port: int) -> str:
     try:
-        _, writer = await dial(host, port)
+        _, writer = await asyncio.open_connection(host, port)
     except OSError as error:
         return _dial(host, port, error)
     writer.close()
     return ""
 
 
-async def _get(http: Document, port: int, dial: Dial) -> str:
+async def _get(http: Document, port: int) -> str:
     scheme = str(http.get("scheme") or "HTTP").lower()
     host = http.get("host") or HOST_IP
     path = "/" + str(http.get("path") or "").removeprefix("/")
     url = f"{scheme}://{host}:{port}{path}"
     try:
         context = _anyone() if scheme == "https" else None
-        reader, writer = await dial(host, port, ssl=context, limit=_LINE_BYTES)
+        reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=_LINE_BYTES)
     except OSError as error:
         return f'Get "{url}": {_dial(host, port, error)}'
     try:

@@ -18,15 +18,6 @@ class Isolation(StrEnum):
     REWRITE = "rewrite"
 
 
-class NetworkMode(StrEnum):
-    """Which network pods have."""
-
-    SHARED = "shared"
-    """That of the machine."""
-    ISOLATED = "isolated"
-    """Each JobSet one of its own, which has a loopback and no way out. Needs namespaces."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """What a node is and where its files lie."""
@@ -39,7 +30,6 @@ class NodeSettings:
     hostname: str = ""
     """The Hostname among the addresses of the Node, which API servers ask for logs and exec; empty: `name`."""
     isolation: Isolation = Isolation.AUTO
-    network: NetworkMode = NetworkMode.SHARED
     capacity: Mapping[str, str] = field(default_factory=dict)
     """Overrides what the machine has: quantities by resource."""
     inherit: Sequence[str] = ()

@@ -13,8 +13,6 @@ path is missing, its nearest existing folder is replaced by one in the tmpfs tha
 own folders never change. In the new process namespace the first process is a small init: it passes SIGTERM on and
 collects orphans. When it ends, the kernel kills everything in the namespace.
 
-With `python -I -S launcher.py network FD` it holds a network namespace instead; see `hold_network`.
-
 Everything works without privilege: https://man7.org/linux/man-pages/man7/user_namespaces.7.html
 """
 
@@ -27,7 +25,6 @@ import platform
 import signal
 import socket
 import stat
-import struct
 import sys
 import termios
 from typing import Any
@@ -49,7 +46,6 @@ CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
-CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_UNBINDABLE, MS_PRIVATE = (
     *(1, 2, 4, 32, 4096, 16384),
     *(1 << 17, 1 << 18),
@@ -57,14 +53,10 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_UNBINDABLE, MS_P
 MS_NOEXEC, MS_NOATIME, MS_NODIRATIME, MS_RELATIME = 8, 1024, 2048, 1 << 21
 ST_RELATIME = 4096
 MNT_DETACH = 2
-SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 NAMESPACES = ("user", "pid_for_children", "uts", "mnt")
 NSCD = ("/run/nscd", "/var/run/nscd")
 """Folders of a resolver daemon's socket: it would answer from the machine's own hosts file."""
-
-READY, OPEN = b"ready", b"o"
-"""Of the socket of a program that holds a network: what it says first, and a request for a socket of the network."""
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
@@ -180,14 +172,8 @@ def make_place(path: str, *, folder: bool) -> None:
 # ---------------------------------------------------------------------- namespaces
 
 
-def make_namespaces(network: int) -> None:
-    """New namespaces, with the own user and group as the only ones; `network` is a process that holds a network."""
-    if network:
-        # Its user namespace, too: only there may one join the network.
-        join_namespaces(network, ("user", "net"))
-        check(LIBC.unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWPID), "unshare")
-        mount("none", "/", "", MS_REC | MS_PRIVATE)
-        return
+def make_namespaces() -> None:
+    """New namespaces, with the own user and group as the only ones."""
     user, group = os.getuid(), os.getgid()
     check(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWPID), "unshare")
     map_own_user(user, group)
@@ -195,17 +181,17 @@ def make_namespaces(network: int) -> None:
     mount("none", "/", "", MS_REC | MS_PRIVATE)
 
 
-def join_namespaces(pid: int, names: tuple[str, ...]) -> None:
+def join_namespaces(pid: int) -> None:
     """Join namespaces of a process that made its own; the first is that of its users."""
-    opened = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names]
-    for name, descriptor in zip(names, opened, strict=True):
+    opened = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in NAMESPACES]
+    for name, descriptor in zip(NAMESPACES, opened, strict=True):
         check(LIBC.setns(descriptor, 0), f"setns {name}")
         os.close(descriptor)
 
 
 def build(launch: dict[str, Any]) -> None:
     """Make the namespaces and the root of a container."""
-    make_namespaces(launch["network"])
+    make_namespaces()
     socket.sethostname(launch["hostname"])
     # Over the first the new root is mounted while it is built; the other one stays empty.
     folder, empty = f"{launch['scratch']}/root", f"{launch['scratch']}/empty"
@@ -283,34 +269,8 @@ def outer(child: int, descriptors: list[int]) -> int:
     return exit_code(os.waitpid(child, 0)[1])
 
 
-def hold_network(requests: socket.socket) -> int:
-    """Hold a network namespace that has a loopback and nothing else, and open sockets in it.
-
-    First it sends `READY`, or why the namespace cannot be made. Then it answers each `OPEN` with a TCP socket of the
-    namespace. At the end of the socket it ends; the namespace goes with the last process in it.
-    """
-    user, group = os.getuid(), os.getgid()
-    try:
-        check(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNET), "unshare")
-        map_own_user(user, group)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-            request = struct.pack("16sh22x", b"lo", 0)
-            (flags,) = struct.unpack_from("h", fcntl.ioctl(asked, SIOCGIFFLAGS, request), 16)
-            fcntl.ioctl(asked, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | IFF_UP))
-    except OSError as error:
-        requests.sendall((error.strerror or str(error)).encode("utf-8", "replace"))
-        return 1
-    requests.sendall(READY)
-    while requests.recv(len(OPEN)):
-        with socket.socket() as opened:
-            socket.send_fds(requests, [OPEN], [opened.fileno()])
-    return 0
-
-
 def main() -> int:
-    """Launch, and return the exit code of the program; or hold a network."""
-    if sys.argv[1] == "network":
-        return hold_network(socket.socket(fileno=int(sys.argv[2])))
+    """Launch, and return the exit code of the program."""
     with open(sys.argv[1], "rb") as file:
         launch: dict[str, Any] = json.load(file)
     failed, *handle = map(int, sys.argv[2:])
@@ -320,7 +280,7 @@ def main() -> int:
     joins = launch["join"]
     try:
         if joins:
-            join_namespaces(joins, NAMESPACES + (("net",) if launch["network"] else ()))
+            join_namespaces(joins)
         else:
             build(launch)
     except OSError as error:

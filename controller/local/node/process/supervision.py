@@ -57,16 +57,13 @@ class Guard:
         self.stdout.close()
 
 
-def start_program(program: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start one of the small programs beside this file, with the other end of the socket for its requests.
-
-    Raises OSError.
-    """
+def _start_spawner() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start the spawner's process, with the other end of the socket for its requests. Raises OSError."""
     ours, theirs = socket.socketpair()
     with theirs:
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(program), *arguments, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", str(SPAWNER), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={},
@@ -121,8 +118,7 @@ class Spawner:
 
     def _running(self) -> socket.socket:
         if self._requests is None:
-            self.process, ours = start_program(SPAWNER)
-            self._requests = ours
+            self.process, self._requests = _start_spawner()
         return self._requests
 
     def _end(self) -> None:

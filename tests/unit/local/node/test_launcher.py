@@ -42,7 +42,6 @@ class Machine:
             "hostname": "box",
             "scratch": str(self.folder),
             "mounts": mounts or [],
-            "network": 0,
             "join": 0,
             "terminal": False,
             **more,
