@@ -23,6 +23,7 @@ LIBRARIES: Final = {
         "kubernetes_validate": "kubernetes-validate",
     },
     "local": {"cel_expr_python": "cel-expr-python", "re2": "google-re2", "google": "protobuf"},
+    "optimization": {"cmaes": "cmaes", "optuna": "optuna", "scipy": "scipy"},
     "progress": {"rich": "rich"},
     "s3": {"opendal": "opendal"},
     "testing": {"cryptography": "cryptography", "pytest": "pytest", "pytest_asyncio": "pytest-asyncio"},
