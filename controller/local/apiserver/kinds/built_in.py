@@ -179,18 +179,11 @@ def _managers(row: RecordedKind, strategy: Strategy, subresources: Iterable[Subr
 
 _STRATEGIES: dict[str, type[BuiltInStrategy]] = {
     "v1 Event": others.EventStrategy,
-    "v1 LimitRange": others.LimitRangeStrategy,
     "v1 Namespace": others.NamespaceStrategy,
     "v1 Node": others.NodeStrategy,
-    "v1 PersistentVolume": others.VolumeStrategy,
-    "v1 PersistentVolumeClaim": others.VolumeStrategy,
     "v1 Pod": PodStrategy,
-    "v1 ReplicationController": others.ReplicationControllerStrategy,
-    "v1 Secret": others.SecretStrategy,
     "v1 Service": ServiceStrategy,
     "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": PolicyStrategy,
-    "apps/v1 DaemonSet": others.DaemonSetStrategy,
-    "apps/v1 StatefulSet": others.StatefulSetStrategy,
     "batch/v1 Job": JobStrategy,
     "events.k8s.io/v1 Event": others.EventStrategy,
 }
