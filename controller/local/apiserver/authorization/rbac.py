@@ -174,11 +174,7 @@ class _Granted(NamedTuple):
 
 
 class RBACAuthorizer:
-    """Decides by the roles and bindings of a store.
-
-    Args:
-        store: of all objects.
-    """
+    """Decides by the roles and bindings of a store."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

@@ -145,19 +145,7 @@ class Authenticator(Protocol):
 
 
 class APIServer:
-    """Answers requests.
-
-    Args:
-        store: of all objects.
-        registry: of all resources.
-        authenticator: tells who asks.
-        admission: what stands before each write.
-        pages: answer what is not about a resource, in this order.
-        conversions: of objects to other versions.
-        authorizer: tells who may do what; by default everybody with credentials may do everything.
-        requests: where all requests are logged.
-        now: the time of day.
-    """
+    """Answers requests. `pages` answer what is not about a resource, in this order."""
 
     def __init__(
         self,

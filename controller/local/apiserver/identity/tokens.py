@@ -90,14 +90,9 @@ class TokenAuthenticator:
             return None
 
     def identify(self, token: str, audiences: Sequence[str]) -> Identity:
-        """The owner of a token.
+        """The owner of a token, which must be for one of the audiences; by default, for this API server.
 
-        Args:
-            token: as it comes after `Bearer`.
-            audiences: one of which the token must be for; empty for this API server.
-
-        Raises:
-            InvalidTokenError: with the text that kube-apiserver shows in a TokenReview.
+        Raises InvalidTokenError with the text that kube-apiserver shows in a TokenReview.
         """
         wanted = tuple(audiences) or (self._audience,)
         if self._audience in wanted and hmac.compare_digest(_bytes(token), self._token):
@@ -163,13 +158,9 @@ class AccountTokens:
         """Also the audience of tokens for the API server."""
 
     def issue(self, account: Document, bound: Mapping[str, Document], *, seconds: int, audiences: Sequence[str]) -> str:
-        """A new token of a stored ServiceAccount.
+        """A new token of a stored ServiceAccount, for so many seconds.
 
-        Args:
-            account: as stored.
-            bound: `pod`, with which the token ends, and its `node`, which may lack a uid if the Node does not exist.
-            seconds: of its life.
-            audiences: for whom it is.
+        `bound` has the `pod` with which the token ends and its `node`, without a uid if the Node does not exist.
         """
         now = int(self._now().timestamp())
         namespace = account["metadata"]["namespace"]

@@ -56,11 +56,7 @@ def defaults(kind: str) -> Callable[[Callable[[Document], None]], Callable[[Docu
 
 
 class BuiltInStrategy(Strategy):
-    """The rules of a kind that is a Go struct to the real server. A kind that needs more has a subclass.
-
-    Args:
-        kind: its row in the table of recorded kinds.
-    """
+    """The rules of a kind that is a Go struct to the real server. A kind that needs more has a subclass."""
 
     def __init__(self, kind: RecordedKind) -> None:
         self.kind = kind

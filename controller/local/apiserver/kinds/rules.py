@@ -95,11 +95,7 @@ def register(name: str) -> Callable[[Check], Check]:
 
 @cache
 def tables() -> Mapping[str, tuple[Rule, ...]]:
-    """All rules, by kind (`batch/v1 Job`) or by the struct for which other rules `use` them (`Container`).
-
-    Raises:
-        ValueError: two files have rules of the same name.
-    """
+    """All rules, by kind (`batch/v1 Job`) or by the struct for which other rules `use` them (`Container`)."""
     found: dict[str, tuple[Rule, ...]] = {}
     for path in sorted(FOLDER.glob("[!.]*.json")):
         if path.name.endswith(".schema.json"):
