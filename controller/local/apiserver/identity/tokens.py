@@ -75,7 +75,7 @@ class TokenAuthenticator:
         self._others = others
         self._audience = audience
 
-    async def user(self, request: ServerRequest) -> User | None:
+    def user(self, request: ServerRequest) -> User | None:
         """See Authenticator. A client certificate counts more than a token, as in kube-apiserver."""
         if request.client_certificate_user is not None:
             return request.client_certificate_user._replace(
@@ -259,33 +259,22 @@ def _listed(texts: Sequence[str]) -> str:
     return "[" + " ".join(f'"{text}"' for text in texts) + "]"
 
 
-class IssuerPages:
-    """OpenID Connect discovery of the issuer: its metadata and its public key.
+def issuer_page(key: SigningKey, issuer: str, url: Callable[[], str], request: ServerRequest) -> ServerResponse | None:
+    """OpenID Connect discovery of an issuer: its metadata, in which is the URL of the API server, and its public key.
 
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery
-
-    Args:
-        key: signs the tokens.
-        issuer: of the tokens.
-        url: gives the URL of the API server.
     """
-
-    def __init__(self, key: SigningKey, issuer: str, url: Callable[[], str]) -> None:
-        self._key, self._issuer, self._url = key, issuer, url
-
-    def __call__(self, request: ServerRequest) -> ServerResponse | None:
-        """Answer one of the two pages."""
-        if request.path not in (_CONFIGURATION, _KEYS):
-            return None
-        document: Document = {"keys": [self._key.public]}
-        if request.path == _CONFIGURATION:
-            document = {
-                "issuer": self._issuer,
-                "jwks_uri": f"{self._url()}{_KEYS}",
-                "response_types_supported": ["id_token"],
-                "subject_types_supported": ["public"],
-                "id_token_signing_alg_values_supported": ["ES256"],
-            }
-        media = "application/json" if request.path == _CONFIGURATION else "application/jwk-set+json"
-        headers = {"Cache-Control": "public, max-age=3600"}
-        return ServerResponse(body=encode(document), content_type=media, headers=headers)
+    headers = {"Cache-Control": "public, max-age=3600"}
+    if request.path == _KEYS:
+        body = encode({"keys": [key.public]})
+        return ServerResponse(body=body, content_type="application/jwk-set+json", headers=headers)
+    if request.path != _CONFIGURATION:
+        return None
+    document: Document = {
+        "issuer": issuer,
+        "jwks_uri": f"{url()}{_KEYS}",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"],
+    }
+    return ServerResponse(body=encode(document), headers=headers)
