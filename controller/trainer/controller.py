@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_of
-from trainwright.api.rights import WATCH, Rule
+from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.completion import is_finished
@@ -18,6 +18,7 @@ from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.runtime import Backoff, Done, Event, KubernetesError, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.context import current_reconcile
 from trainwright.controller.runtime.controller.sources import WAITED
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
 from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, CachedFacts, differs_in
@@ -32,6 +33,7 @@ from trainwright.controller.trainer.job.state import is_ours
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry
 
 NAME = "trainjob_controller"
 WORKERS = 16
@@ -78,16 +80,18 @@ class JobMemory:
 class TrainJobController:
     """Reconciles TrainJobs. The constructor declares its watches on the manager."""
 
-    RULES = (
-        Rule.on(TrainJob.RESOURCE, *WATCH),
-        Rule.on(TrainJob.RESOURCE, "patch", subresource="status"),
+    @staticmethod
+    def uses(registry: Registry) -> Uses:
+        """The kinds that it uses with these plugins."""
         # Where OwnerReferencesPermissionEnforcement is on, for owner references that block the owner's deletion.
-        Rule.on(TrainJob.RESOURCE, "update", subresource="finalizers"),
-        *(Rule.on(runtime.RESOURCE, *WATCH) for runtime in RUNTIMES),
-        *JobEvents.RULES,
-        *Snapshots.RULES,
-    )
-    """The rights that it needs in addition to those of the plugins."""
+        owner = Rule.on(TrainJob.RESOURCE, "update", subresource="finalizers")
+        return Uses(
+            kind=TrainJob,
+            watches=(*RUNTIMES, *(watch.resource for watch in registry.watches() if not watch.name)),
+            status=True,
+            events=True,
+            more=(owner, *Snapshots.RULES, *registry.rules()),
+        )
 
     def __init__(
         self,
@@ -118,7 +122,8 @@ class TrainJobController:
         self._events = events
         self._objects = JobObjects(manager.client, manager.applier, pipeline, facts, snapshots, kept=events.kept)
         self._records, self._time = records, asyncio.get_running_loop().time
-        builder = manager.controller(NAME).for_(TrainJob, predicates=[_is_more_than_progress])
+        builder = manager.controller(NAME, self.uses(pipeline.registry))
+        builder.for_(TrainJob, predicates=[_is_more_than_progress])
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
         facts.kinds.declare(builder, self._cache, self._runtimes)

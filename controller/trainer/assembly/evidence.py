@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts behind the gates Recovery and Explain: the record of failures, its judge, and why jobs wait."""
 
+from collections.abc import Iterable
 from typing import cast
 
+from trainwright.api.rights import Rule
 from trainwright.controller.trainer.assembly.features import EXPLAIN, RECOVERY
 from trainwright.controller.trainer.assembly.part import Assembly, Grants, Part, gate
 from trainwright.controller.trainer.failures.recorder import FailureRecorder
@@ -12,18 +14,14 @@ from trainwright.controller.trainer.why.waiting import WaitingConditions
 from trainwright.plugins.contract import Explains
 
 
-def _rights_to_recover(grants: Grants) -> None:
-    grants.on_jobs(*RecoveryRecorder.RULES)
-
-
 def _declare_recovery(assembly: Assembly) -> None:
     declare_pods(assembly.manager.cache)
     assert assembly.recoveries is not None  # or the part is off
     RecoveryRecorder(assembly.manager, assembly.events, assembly.records, assembly.recoveries)
 
 
-def _rights_to_explain(grants: Grants) -> None:
-    grants.on_jobs(*FailureRecorder.RULES, *WaitingConditions.RULES)
+def _rights_to_explain(_: Grants) -> Iterable[Rule]:
+    return (*FailureRecorder.USES.rules(), *WaitingConditions.USES.rules())
 
 
 def _declare_explain(assembly: Assembly) -> None:
@@ -35,6 +33,8 @@ def _declare_explain(assembly: Assembly) -> None:
 
 
 PARTS = (
-    Part(name="recovery", declare=_declare_recovery, rights=_rights_to_recover, is_on=gate(RECOVERY)),
+    Part(
+        name="recovery", declare=_declare_recovery, rights=lambda _: RecoveryRecorder.USES.rules(), is_on=gate(RECOVERY)
+    ),
     Part(name="explain", declare=_declare_explain, rights=_rights_to_explain, is_on=gate(EXPLAIN)),
 )

@@ -3,13 +3,15 @@
 
 import functools
 import logging
+from collections.abc import Iterable
 
 from trainwright.api.objects import AnyObject, finalizers_of, resource_version_of
-from trainwright.api.rights import WATCH, Rule
+from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FINALIZER_RESOURCE_IN_USE
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.runtime import Done, Event, Key, Manager, Result
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.leaderelection.candidate import LeaseLock
 from trainwright.controller.runtime.manager.supervisor import Group
 from trainwright.controller.runtime.servers.access import BearerAccess
@@ -24,10 +26,6 @@ from trainwright.controller.trainer.job.metrics import JobMetrics
 from trainwright.controller.trainer.job.state import JobStates
 
 log = logging.getLogger(__name__)
-
-
-def _rights_on_jobs(grants: Grants) -> None:
-    grants.on_jobs(*TrainJobController.RULES, *grants.registry.rules())
 
 
 def _declare_jobs(assembly: Assembly) -> None:
@@ -46,8 +44,11 @@ def _declare_jobs(assembly: Assembly) -> None:
     )
 
 
-def _rights_on_finalizers(grants: Grants) -> None:
-    grants.on_jobs(*(Rule.on(runtime.RESOURCE, *WATCH, "patch") for runtime in RUNTIMES))
+_OF_FINALIZERS = {runtime: Uses(kind=runtime, finalizes=True) for runtime in RUNTIMES}
+
+
+def _rights_on_finalizers(_: Grants) -> Iterable[Rule]:
+    return (rule for uses in _OF_FINALIZERS.values() for rule in uses.rules())
 
 
 def _declare_finalizers(assembly: Assembly) -> None:
@@ -57,7 +58,8 @@ def _declare_finalizers(assembly: Assembly) -> None:
     """
     manager = assembly.manager
     for kind in RUNTIMES:
-        builder = manager.controller(f"{kind.RESOURCE.kind.lower()}_controller").for_(kind, predicates=[_has_finalizer])
+        builder = manager.controller(f"{kind.RESOURCE.kind.lower()}_controller", _OF_FINALIZERS[kind])
+        builder.for_(kind, predicates=[_has_finalizer])
         workers = assembly.settings.workers_of(kind, 1)
         builder.reconcile(functools.partial(_remove_finalizer, manager, kind), workers=workers)
 
@@ -76,9 +78,9 @@ def _has_finalizer(event: Event[AnyObject]) -> bool:
     return event.new is not None and FINALIZER_RESOURCE_IN_USE in finalizers_of(event.new)
 
 
-def _rights_to_clean_up(grants: Grants) -> None:
+def _rights_to_clean_up(grants: Grants) -> Iterable[Rule]:
     watched = dict.fromkeys(watch.resource for watch in grants.registry.watches() if not watch.name)
-    grants.on_jobs(*Cleanup.rules(watched, secrets=bool(grants.registry.secrets())))
+    return Cleanup.uses(watched, secrets=bool(grants.registry.secrets())).rules()
 
 
 def _declare_cleanup(assembly: Assembly) -> None:
@@ -99,15 +101,15 @@ def _declare_states(assembly: Assembly) -> None:
         manager.add(told, Group.LEADER, "transitions")
 
 
-def _rights_of_admission(grants: Grants) -> None:
+def _rights_of_admission(grants: Grants) -> Iterable[Rule]:
     # Imported here and below, because the library that makes certificates costs 8 MiB of memory, and time.
     from trainwright.controller.runtime.certificates.material import CertificateVault  # noqa: PLC0415 - as it says
     from trainwright.controller.runtime.webhook.webhooks import Webhooks  # noqa: PLC0415 - as it says
 
     settings = grants.settings
-    grants.on_jobs(*Webhooks.rules(webhook_configurations(), managed=settings.own_certificates))
     if settings.own_certificates:
         grants.on_own(*CertificateVault.rules(settings.secret))
+    return Webhooks.rules(webhook_configurations(), managed=settings.own_certificates)
 
 
 async def _declare_admission(assembly: Assembly) -> None:
@@ -136,12 +138,11 @@ async def _declare_admission(assembly: Assembly) -> None:
     await serve_webhooks(assembly, admission)
 
 
-def _rights_of_process(grants: Grants) -> None:
+def _rights_of_process(grants: Grants) -> Iterable[Rule]:
     settings = grants.settings
-    if settings.metrics_address is not None and settings.metrics_access:
-        grants.on_jobs(*BearerAccess.RULES)
     if settings.election is not None:
         grants.on_own(*LeaseLock.rules(settings.election.name), namespace=settings.election.namespace)
+    return BearerAccess.RULES if settings.metrics_address is not None and settings.metrics_access else ()
 
 
 def _declare_process(assembly: Assembly) -> None:
@@ -155,8 +156,14 @@ def _declare_process(assembly: Assembly) -> None:
 
 
 PARTS = (
-    Part(name="trainjobs", declare=_declare_jobs, rights=_rights_on_jobs),
-    Part(name="finalizers", declare=_declare_finalizers, rights=_rights_on_finalizers),
+    Part(
+        name="trainjobs", declare=_declare_jobs, rights=lambda grants: TrainJobController.uses(grants.registry).rules()
+    ),
+    Part(
+        name="finalizers",
+        declare=_declare_finalizers,
+        rights=_rights_on_finalizers,
+    ),
     Part(
         name="cleanup",
         declare=_declare_cleanup,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a part of the manager is: what turns it on, what it declares on the manager, which rights it needs."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -127,23 +127,20 @@ class Rights:
 
 
 class Grants:
+    """What the rights of parts depend on, and those in single namespaces."""
+
     def __init__(self, settings: ManagerSettings, registry: Registry, namespace: str) -> None:
         self.settings, self.registry = settings, registry
         self._namespace = namespace
-        self._on_jobs: list[Rule] = []
         self._by_namespace: dict[str, list[Rule]] = {}
-
-    def on_jobs(self, *rules: Rule) -> None:
-        """Grant them in every namespace with TrainJobs, and on objects without a namespace."""
-        self._on_jobs += rules
 
     def on_own(self, *rules: Rule, namespace: str = "") -> None:
         """Grant them in one namespace; by default in that of the manager."""
         self._by_namespace.setdefault(namespace or self._namespace, []).extend(rules)
 
-    def all(self) -> Rights:
-        by_namespace = {where: merged(rules) for where, rules in sorted(self._by_namespace.items())}
-        return Rights(merged(self._on_jobs), by_namespace)
+    @property
+    def by_namespace(self) -> Mapping[str, tuple[Rule, ...]]:
+        return {where: merged(rules) for where, rules in sorted(self._by_namespace.items())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +148,8 @@ class Part:
     name: str
     declare: Callable[[Assembly], Awaitable[None] | None]
     """Adds what the part runs to the manager."""
-    rights: Callable[[Grants], None] | None = None
-    """Adds the rights that it needs; None: it needs none of its own."""
+    rights: Callable[[Grants], Iterable[Rule]] = lambda _: ()
+    """The rights in every namespace with TrainJobs; those in single namespaces are added to what it is given."""
     is_on: Callable[[ManagerSettings], bool] = lambda _: True
 
 

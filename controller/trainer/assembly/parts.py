@@ -7,6 +7,7 @@ The manager and the roles both iterate over `parts_of`, so a new capability is o
 
 import inspect
 
+from trainwright.api.rights import merged
 from trainwright.controller.trainer.assembly import jobs
 from trainwright.controller.trainer.assembly.features import EXPLAIN, RECOVERY
 from trainwright.controller.trainer.assembly.part import Assembly, Grants, Part, Rights
@@ -39,7 +40,5 @@ async def declare_parts(assembly: Assembly) -> None:
 def rights(settings: ManagerSettings, registry: Registry, namespace: str) -> Rights:
     """The rights of a manager that runs in this namespace, with the plugins that its Configuration enables."""
     grants = Grants(settings, registry, namespace)
-    for part in parts_of(settings):
-        if part.rights is not None:
-            part.rights(grants)
-    return grants.all()
+    on_jobs = merged(rule for part in parts_of(settings) for rule in part.rights(grants))
+    return Rights(on_jobs, grants.by_namespace)

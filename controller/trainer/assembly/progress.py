@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of progress: reports that are sent, files that are read in pods, jobs that stand still, the history."""
 
+from collections.abc import Iterable
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -27,10 +28,10 @@ SERVER = "status-server"
 """Name of the server and of its readiness check, as in Kubeflow Trainer."""
 
 
-def _rights_to_take_reports(grants: Grants) -> None:
-    grants.on_jobs(*WRITE_RULES, *ReportAccess.RULES)
+def _rights_to_take_reports(grants: Grants) -> Iterable[Rule]:
     # The plugin copies the CA certificates, which another program may keep in the Secret.
     grants.on_own(Rule.on(Secret.RESOURCE, *READ, names=[grants.settings.secret]))
+    return (*WRITE_RULES, *ReportAccess.RULES)
 
 
 def _declare_reports(assembly: Assembly) -> None:
@@ -60,9 +61,9 @@ def _declare_reports(assembly: Assembly) -> None:
         serve_self_signed(assembly.serving, host)
 
 
-def _rights_to_read_files(grants: Grants) -> None:
-    by_exec = ProgressFiles.EXEC_RULES if grants.settings.progress_by_exec else ()
-    grants.on_jobs(*WRITE_RULES, *ProgressFiles.LIST_RULES, *by_exec)
+def _rights_to_read_files(grants: Grants) -> Iterable[Rule]:
+    uses = ProgressFiles.READS if grants.settings.progress_by_exec else ProgressFiles.LISTS
+    return (*WRITE_RULES, *uses.rules())
 
 
 def _declare_files(assembly: Assembly) -> None:
@@ -100,10 +101,6 @@ def _declare_stalls(assembly: Assembly) -> None:
         JobProgress(manager.metrics.registry, assembly.jobs, leads=assembly.leads)
 
 
-def _rights_to_keep_history(grants: Grants) -> None:
-    grants.on_jobs(*HistoryKeeper.RULES)
-
-
 def _declare_history(assembly: Assembly) -> None:
     manager = assembly.manager
     HistoryKeeper(
@@ -136,7 +133,7 @@ PARTS = (
     Part(
         name="history",
         declare=_declare_history,
-        rights=_rights_to_keep_history,
+        rights=lambda _: HistoryKeeper.USES.rules(),
         is_on=lambda settings: settings.progress_history,
     ),
 )

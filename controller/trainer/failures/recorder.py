@@ -12,7 +12,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, Key, dig, is_controlled_by, name_of, uid_of
-from trainwright.api.rights import APPLY, READ, WATCH, Rule
+from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.controller.runtime import (
@@ -28,6 +28,7 @@ from trainwright.controller.runtime import (
     RetryAfter,
 )
 from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import is_namespace_ending
 from trainwright.controller.trainer.build.kinds import is_there
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
@@ -88,11 +89,8 @@ class Recorded:
 class FailureRecorder:
     """Follows the pods of TrainJobs, which the cache must hold, and records the first failure of each attempt."""
 
-    RULES: tuple[Rule, ...] = (
-        Rule.on(JobSet.RESOURCE, *WATCH),
-        Rule.on(POD, *WATCH),
-        Rule.on(POD, "get", subresource="log"),
-        Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),
+    USES = Uses(
+        kind=TrainJob, watches=(JobSet, POD, RECORDS), writes=(RECORDS,), more=(Rule.on(POD, "get", subresource="log"),)
     )
 
     def __init__(self, manager: Manager, events: JobEvents, records: JobRecords, more: More | None = None) -> None:
@@ -102,7 +100,7 @@ class FailureRecorder:
 
     def declare(self, manager: Manager) -> None:
         """Declare its controller, unless another one reconciles jobs by it."""
-        builder = manager.controller("failures_controller").for_(TrainJob, predicates=[_is_of_interest])
+        builder = manager.controller("failures_controller", self.USES).for_(TrainJob, predicates=[_is_of_interest])
         builder.owns(JobSet, predicates=[_is_new])
         builder.owns(RECORDS, predicates=[is_deleted_record])
         builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)

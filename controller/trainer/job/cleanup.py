@@ -3,16 +3,16 @@
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import AnyObject, deletion_timestamp_of, name_of, uid_of
-from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Done, Event, Key, Kind, Manager, MetadataOnly, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.context import current_reconcile
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.trainer.build.kinds import of_a_trainjob
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
@@ -37,16 +37,16 @@ class Cleanup:
             owned[Secret.RESOURCE] = MetadataOnly(Secret.RESOURCE)
             manager.cache.informer(owned[Secret.RESOURCE], transforms=(of_a_trainjob,))
         self._manager, self._owned, self._default = manager, owned, default
-        manager.controller("cleanup_controller").for_(TrainJob, predicates=[_has_ended]).reconcile(self.reconcile)
+        builder = manager.controller("cleanup_controller", self.uses(owned, secrets=secrets))
+        builder.for_(TrainJob, predicates=[_has_ended]).reconcile(self.reconcile)
 
     @staticmethod
-    def rules(watched: Iterable[Resource], *, secrets: bool) -> Iterator[Rule]:
-        """The rights that it needs; `watched`: the kinds that plugins watch."""
-        yield Rule.on(TrainJob.RESOURCE, "delete")
-        yield from (Rule.on(resource, "delete") for resource in watched if resource.kind == _GROUP)
-        if secrets:
-            # To delete the job's own Secrets only, it must see whose they are.
-            yield Rule.on(Secret.RESOURCE, *WATCH, "delete")
+    def uses(watched: Iterable[Resource], *, secrets: bool) -> Uses:
+        """The kinds that it uses; `watched`: those that plugins watch."""
+        groups = (resource for resource in watched if resource.kind == _GROUP)
+        # To delete the job's own Secrets only, it must see whose they are.
+        own = (Secret,) if secrets else ()
+        return Uses(kind=TrainJob, watches=own, deletes=(TrainJob, *groups, *own))
 
     async def reconcile(self, key: Key) -> Result:
         manager = self._manager

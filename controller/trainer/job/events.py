@@ -19,7 +19,6 @@ from prometheus_client import CollectorRegistry
 
 from trainwright.api.messages import one_line, shortened
 from trainwright.api.objects import key_of
-from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED
 from trainwright.controller.runtime import Manager
@@ -57,8 +56,6 @@ HANGING = 4
 
 class JobEvents:
     """Records events on TrainJobs and writes the log lines that belong to them. A listener of `JobStates`."""
-
-    RULES: tuple[Rule, ...] = tuple(EventRecorder.RULES)
 
     def __init__(self, manager: Manager, defects: Defects, leads: Callable[[], bool] = lambda: True) -> None:
         """Adds its recorder and the recorder's metrics to the manager.

@@ -13,6 +13,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -23,6 +24,7 @@ from trainwright.api.rights import Rule
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Done, Event, Forbidden, KubernetesError, Manager, Result, RetryAfter
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import DecodeError
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, JobEvents
@@ -88,8 +90,9 @@ class NodeFull(Exception):  # noqa: N818 - not an error
 class ProgressFiles:
     """The controller. The constructor declares it on the manager."""
 
-    LIST_RULES = (Rule.on(Pod.RESOURCE, "list"),)
-    EXEC_RULES = (Rule.on(Pod.RESOURCE, "get", "create", subresource="exec"),)
+    LISTS = Uses(kind=TrainJob, more=(Rule.on(Pod.RESOURCE, "list"),))
+    """For last reports, which the status of a pod shows."""
+    READS = replace(LISTS, more=(*LISTS.more, Rule.on(Pod.RESOURCE, "get", "create", subresource="exec")))
 
     def __init__(
         self,
@@ -120,7 +123,8 @@ class ProgressFiles:
         self._on_node: Counter[str] = Counter()
         self._silent_until = -math.inf
         self._complained = False
-        builder = manager.controller("progress_files_controller").for_(TrainJob, predicates=[self._is_of_interest])
+        builder = manager.controller("progress_files_controller", self.READS if reads_files else self.LISTS)
+        builder.for_(TrainJob, predicates=[self._is_of_interest])
         builder.reconcile(self.reconcile, workers=AT_ONCE)
 
     # ------------------------------------------------------------------ when

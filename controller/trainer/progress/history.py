@@ -20,7 +20,6 @@ from prometheus_client import CollectorRegistry
 from trainwright.api import surroundings
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, key_of, resource_version_of, uid_of
-from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.completion import is_finished
@@ -36,6 +35,7 @@ from trainwright.controller.runtime import (
     Result,
     RetryAfter,
 )
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import TooManyRequests
 from trainwright.controller.runtime.manager.supervisor import Group
 from trainwright.controller.runtime.metrics.series import LabelledCounter
@@ -106,7 +106,7 @@ class _History:
 class HistoryKeeper:
     """The controller, with its source of keys, and a runnable that writes what is left at a stop."""
 
-    RULES = (Rule.on(ConfigMap.RESOURCE, "get", "create", "patch"),)
+    USES = Uses(kind=TrainJob, writes=(ConfigMap,))
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class HistoryKeeper:
         self._stop = asyncio.Event()
         # Points are taken from events, since the changes of a key merge in a queue.
         records.follow(self._changed)
-        builder = manager.controller("history_controller").source(self)
+        builder = manager.controller("history_controller", self.USES).source(self)
         self._controller = builder.reconcile(self.reconcile, workers=AT_ONCE)
         manager.add(self, Group.LEADER, "progress-history")
 

@@ -18,6 +18,7 @@ from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, Result, RetryAfter
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import NotSynced
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid
 from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, JobEvents
@@ -59,6 +60,8 @@ class _Memory:
 class StallController:
     """Follows the reports of all jobs. The constructor declares its controller on the manager."""
 
+    USES = Uses(kind=TrainJob, watches=(POD,))
+
     def __init__(
         self,
         manager: Manager,
@@ -90,7 +93,7 @@ class StallController:
         self._attempt_of = attempt_of
         self._now, self._monotonic = now, monotonic or asyncio.get_running_loop().time
         self._records = records
-        builder = manager.controller("stall_controller").for_(TrainJob)
+        builder = manager.controller("stall_controller", self.USES).for_(TrainJob)
         if pods_of is not None:
             builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -88,13 +89,16 @@ _STOP_SECONDS = 60.0
 class RecoveryRecorder:
     """Follows the pods and the JobSet of each job. Jobs that do not recover get the record of failures alone."""
 
-    RULES: tuple[Rule, ...] = (
-        *FailureRecorder.RULES,
-        # Before a job leaves a node, how many others it may use.
-        Rule.on(Node.RESOURCE, "get", "list"),
-        # A pod on a lost node ends only when its status says so, as the pod garbage collector writes it.
-        Rule.on(POD, "patch", subresource="status"),
-        Rule.on(POD, "delete"),
+    USES = replace(
+        FailureRecorder.USES,
+        deletes=(POD,),
+        more=(
+            *FailureRecorder.USES.more,
+            # Before a job leaves a node, how many others it may use.
+            Rule.on(Node.RESOURCE, "get", "list"),
+            # A pod on a lost node ends only when its status says so, as the pod garbage collector writes it.
+            Rule.on(POD, "patch", subresource="status"),
+        ),
     )
 
     def __init__(self, manager: Manager, events: JobEvents, records: JobRecords, recoveries: Recoveries) -> None:
@@ -104,7 +108,7 @@ class RecoveryRecorder:
         self._time = asyncio.get_running_loop().time
         self._nodes: dict[str, tuple[float, bool]] = {}
         self._failures = FailureRecorder(manager, events, records, more=self._summary)
-        builder = manager.controller("recovery_controller").for_(TrainJob, predicates=[_is_new_or_over])
+        builder = manager.controller("recovery_controller", self.USES).for_(TrainJob, predicates=[_is_new_or_over])
         builder.owns(JobSet, predicates=[_is_of_interest])
         builder.owns(RECORDS, predicates=[is_deleted_record])
         builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)

@@ -22,7 +22,6 @@ from typing import Any
 from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import Key, deletion_timestamp_of, is_controlled_by, uid_of
 from trainwright.api.rights import Rule
@@ -30,6 +29,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Done, KubernetesError, Manager, NotFound, Result, RetryAfter, Trigger
 from trainwright.controller.runtime.context import current_reconcile
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.manager.supervisor import Group
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
@@ -66,6 +66,10 @@ EXPLAINED = "explained"
 _READS = (
     *(POD, BATCH_JOB, EVENT, kinds.NODE, kinds.CLAIM, kinds.SERVICE, kinds.QUOTA, kinds.LIMIT_RANGE),
     *(kinds.SERVICE_ACCOUNT, kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE),
+)
+_GETS = (
+    *(kinds.PRIORITY_CLASS, kinds.RUNTIME_CLASS, kinds.STORAGE_CLASS, kinds.LEASE),
+    *(TrainJob.RESOURCE, JobSet.RESOURCE),
 )
 _REASON_LIMIT = 1024
 _UNFIT = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
@@ -129,13 +133,14 @@ class ReadQueue:
 class WaitingConditions:
     """Shows why jobs wait. The constructor declares its controller, and the task that reads, on the manager."""
 
-    RULES: tuple[Rule, ...] = (
-        *(Rule.on(resource, "get", "list") for resource in _READS),
-        *(Rule.on(resource, "get") for resource in (kinds.PRIORITY_CLASS, kinds.RUNTIME_CLASS, kinds.STORAGE_CLASS)),
-        Rule.on(Lease.RESOURCE, "get"),
-        *(Rule.on(resource, "get") for resource in (TrainJob.RESOURCE, JobSet.RESOURCE)),
+    USES = Uses(
+        kind=TrainJob,
+        watches=(JobSet, POD),
+        more=(
+            *(Rule.on(resource, "get", "list") for resource in _READS),
+            *(Rule.on(resource, "get") for resource in _GETS),
+        ),
     )
-    """The rights that it needs beside those of the other parts."""
 
     def __init__(
         self,
@@ -160,7 +165,7 @@ class WaitingConditions:
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._explained = Trigger(EXPLAINED)
-        builder = manager.controller("waiting_controller").for_(TrainJob)
+        builder = manager.controller("waiting_controller", self.USES).for_(TrainJob)
         # The counters of a TrainJob may skip a moment in which its pods were ready, as between two crashes.
         builder.owns(jobsets)
         builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)

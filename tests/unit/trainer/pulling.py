@@ -23,6 +23,7 @@ from trainwright.controller.runtime.cache.store import EventType, Handler
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
+from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import DecodeError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.scripted import listing, status_body
@@ -202,8 +203,8 @@ class Leader:
         self.handlers: list[Handler] = []
         self.controllers: list[Controller] = []
 
-    def controller(self, name: str) -> Builder:
-        return Builder(cast("Cache", self), name, register=self.controllers.append)
+    def controller(self, name: str, uses: Uses) -> Builder:
+        return Builder(cast("Cache", self), name, uses=uses, register=self.controllers.append)
 
     def informer(self, _: type[TrainJob], **__: object) -> "Leader":
         return self
