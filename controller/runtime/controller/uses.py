@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from trainwright.api.base import Resource
 from trainwright.api.rights import APPLY, WATCH, Rule, merged
-from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.kinds import Kind, resource_of
 
 
@@ -65,5 +64,8 @@ class Uses:
         for kind in self.deletes:
             yield Rule.on(resource_of(kind), "delete")
         if self.events:
+            # Imported here: it loads the library of metrics, which `trainwright render` does without.
+            from trainwright.controller.runtime.events.recorder import EventRecorder  # noqa: PLC0415
+
             yield from EventRecorder.RULES
         yield from self.more
