@@ -199,7 +199,7 @@ class TrainJobController:
         now, since = self._time(), memory.counters_since
         if since is None and _has_waited():
             since = now - COUNTERS_SECONDS
-        snapshot_in = memory.build.snapshot_in(now) if _is_built(job) else 0.0
+        snapshot_in = memory.build.snapshot_in(now) if _is_built(job) and failure is None else 0.0
         unsettled = failure is not None or snapshot_in > 0
         shown_in = 0.0
         if obstacle is not None:

@@ -231,7 +231,8 @@ class Applier:
             if live is None or not any(cause.field == "metadata.uid" for cause in error.causes):
                 raise
             raise _replaced(error.request) from error
-        self.memory.remember(uid_of(answer), subresource, document, wire(answer))
+        owned = managed_fields_of(answer, self.field_manager, subresource)
+        self.memory.remember(uid_of(answer), subresource, document, wire(answer), owned)
         self._keep_content(kind, key_of(answer), answer)
         return answer
 
@@ -241,7 +242,7 @@ class Applier:
         found = FieldComparison.DIFFERENT if owned is None else compare(document, full, owned)
         if found is FieldComparison.SAME:
             return True
-        if self.memory.answered(uid_of(live), subresource, document, full):
+        if self.memory.answered(uid_of(live), subresource, document, full, owned):
             return True
         if log.isEnabledFor(logging.DEBUG):
             self._explain(document, full, owned)

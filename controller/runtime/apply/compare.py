@@ -232,22 +232,27 @@ def covered(live: Document) -> Document:
 
 
 class ApplyMemory:
-    """Digests of document and answer, by object and subresource."""
+    """Digests of document and answer, by object and subresource.
+
+    An answer counts with the fields that it says we own: a value that others have changed and changed back is theirs.
+    """
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], tuple[bytes, bytes]] = OrderedDict()
 
-    def remember(self, uid: str, subresource: str, document: Document, answer: Document) -> None:
-        """The server answered `document` with `answer`."""
-        self._seen[uid, subresource] = (document_digest(document), document_digest(_part(answer, subresource)))
+    def remember(
+        self, uid: str, subresource: str, document: Document, answer: Document, owned: Document | None
+    ) -> None:
+        """The server answered `document` with `answer`, of which we own `owned`."""
+        self._seen[uid, subresource] = (document_digest(document), _digest(answer, subresource, owned))
         self._seen.move_to_end((uid, subresource))
         while len(self._seen) > LIMIT:
             self._seen.popitem(last=False)
 
-    def answered(self, uid: str, subresource: str, document: Document, live: Document) -> bool:
+    def answered(self, uid: str, subresource: str, document: Document, live: Document, owned: Document | None) -> bool:
         """Whether this document was applied last and the object still looks like the answer."""
         seen = self._seen.get((uid, subresource))
-        return seen is not None and seen == (document_digest(document), document_digest(_part(live, subresource)))
+        return seen is not None and seen == (document_digest(document), _digest(live, subresource, owned))
 
     def forget(self, uid: str) -> None:
         """The object is deleted."""
@@ -258,8 +263,10 @@ class ApplyMemory:
         return len(self._seen)
 
 
-def _part(live: Document, subresource: str) -> Document:
+def _digest(live: Document, subresource: str, owned: Document | None) -> bytes:
     content = covered(live)
     if subresource == "status":
-        return {"status": content.get("status")}
-    return {name: value for name, value in content.items() if name != "status"}
+        part = {"status": content.get("status")}
+    else:
+        part = {name: value for name, value in content.items() if name != "status"}
+    return document_digest({"content": part, "owned": owned})

@@ -156,8 +156,9 @@ class BuildMemory:
     """When a new job found the name of an unseen object in use, on a clock that never goes back, in seconds."""
 
     def snapshot_in(self, now: float) -> float:
-        """Seconds until the snapshot is due; 0 or less: it is not, or `make` takes it now."""
-        return self.retaken[1] - now if self.retaken is not None else 0.0
+        """Seconds until the next look at a deleted snapshot, which is due or overdue; 0: it is there."""
+        left = self.retaken[1] - now if self.retaken is not None else 0.0
+        return left if left > 0 or self.retaken is None else SNAPSHOT_SECONDS
 
     def was_refused(self, component: Component) -> bool:
         """Whether the API server refused this very document and would do so again."""
@@ -260,10 +261,10 @@ class JobObjects:
 
     async def _stays_away(self, job: TrainJob, memory: BuildMemory) -> bool:
         """Whether the deleted snapshot is not due yet. Raises as `Snapshots.current`."""
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
         if memory.retaken is None:
-            memory.retaken = (await self.snapshots.current(job), now + SNAPSHOT_SECONDS)
-        return memory.snapshot_in(now) > 0
+            memory.retaken = (await self.snapshots.current(job), loop.time() + SNAPSHOT_SECONDS)
+        return memory.retaken[1] > loop.time()
 
     async def _check_exists(self, job: TrainJob) -> None:
         """Check that the job is there before objects of it that have gone are made again.

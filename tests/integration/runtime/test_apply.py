@@ -61,7 +61,20 @@ async def test_a_fresh_process_finds_nothing_to_do(config: ClusterConfig, namesp
     async with running(declared(config)) as m:
         results = await m.applier.apply([wanted, made("a", namespace, k="v")])
         assert [a.action for a in results] == [Action.UNCHANGED] * 2
-        assert m.applier.memory.answered("x", "", {}, {}) is False
+        assert m.applier.memory.answered("x", "", {}, {}, {}) is False
+
+
+async def test_a_value_that_others_changed_and_changed_back_is_owned_again(
+    config: ClusterConfig, namespace: str, control_plane: ControlPlane
+) -> None:
+    wanted = [made("a", namespace, k="v")]
+    async with running(declared(config)) as m:
+        await m.applier.apply(wanted)
+        for value in ("other", "v"):
+            control_plane.stored.patch("configmap", "a", {"data": {"k": value}}, namespace)
+        await settle_manager(m)
+        for action in (Action.CHANGED, Action.UNCHANGED):
+            assert (await m.applier.apply(wanted))[0].action is action
 
 
 async def test_a_foreign_field_stays_and_a_foreign_edit_of_ours_goes(
