@@ -26,7 +26,14 @@ from trainwright.controller.runtime.certificates.configurations import webhooks_
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.admission import AdmissionHandler
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
-from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
+from trainwright.controller.trainer.assembly.features import (
+    EXPLAIN,
+    OPTIMIZATION_JOB,
+    PROGRESS_PULL,
+    RECOVERY,
+    TRAIN_JOB_STATUS,
+    Gate,
+)
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import ManagerSettings, settings_of
 
@@ -36,7 +43,7 @@ _RUNTIMES = _FOLDER.parent / "rendering" / "shipped"
 _USER_ROLES = _FOLDER / "user_roles.yaml"
 """Those of config/rbac, copied by `make generate`."""
 _OWNER = "trainwright-local"
-GATES: tuple[Gate, ...] = (EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS)
+GATES: tuple[Gate, ...] = (EXPLAIN, OPTIMIZATION_JOB, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS)
 """Features that are off in an installation until its admin knows their price; on a laptop they cost nothing."""
 _WEBHOOKS = "https://trainwright.local"
 """Nothing listens there: the manager's webhooks are answered in the process."""

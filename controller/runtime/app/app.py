@@ -43,14 +43,20 @@ from trainwright.controller.runtime.controller.sources import Mapper, Predicate,
 from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import ConfigurationError, ErrorCause
 from trainwright.controller.runtime.kinds import Described, Kind, resource_of
+from trainwright.controller.runtime.manager.manager import Elector, Manager, ProcessSettings, ServerSettings
 from trainwright.controller.runtime.selectors import parse_label_selector
-from trainwright.controller.runtime.webhook.admission import ALLOWED, AdmissionRequest, AdmissionResponse
+from trainwright.controller.runtime.webhook.admission import (
+    ALLOWED,
+    AdmissionHandler,
+    AdmissionRequest,
+    AdmissionResponse,
+    Mutating,
+    Validating,
+)
 from trainwright.controller.runtime.webhook.conversion import Conversions
 from trainwright.controller.runtime.workqueue.limiters import Limiter
 
 if TYPE_CHECKING:
-    # Loads the HTTP stack, which whoever only prints or imports an operator need not wait for.
-    from trainwright.controller.runtime.manager.manager import Elector, Manager, ProcessSettings, ServerSettings
     from trainwright.controller.runtime.webhook.webhooks import Certificates
 
 O = TypeVar("O", bound=AnyObject)  # noqa: E741 - the object
@@ -62,7 +68,7 @@ Warnings: TypeAlias = Iterable[str] | None
 Problems: TypeAlias = AdmissionResponse | ErrorCause | Iterable[ErrorCause | str] | None
 Defaults = Callable[[M, AdmissionRequest[M]], Warnings | Awaitable[Warnings]]
 Validates = Callable[[M, AdmissionRequest[M]], Problems | Awaitable[Problems]]
-_Extension: TypeAlias = Callable[["Manager"], None]
+_Extension = Callable[[Manager], None]
 
 
 class App:
@@ -298,20 +304,20 @@ class App:
         config: ClusterConfig,
         *,
         namespace: str = "",
-        servers: "ServerSettings | None" = None,
-        process: "ProcessSettings | None" = None,
+        servers: ServerSettings = ServerSettings(),
+        process: ProcessSettings = ProcessSettings(),
         transport: Transport | None = None,
-        elector: "Elector | None" = None,
+        elector: Elector | None = None,
         webhooks: "Certificates | None" = None,
         webhook_address: str = ":9443",
-    ) -> "Manager":
+    ) -> Manager:
         """The manager of one process, with everything that is declared; the first arguments are those of `Manager`.
 
         Args:
             config: how to reach the API server.
             namespace: reconcile the objects of this namespace alone.
-            servers: what is served over HTTP; None: as `ServerSettings()`.
-            process: how the process lists, stops and manages its memory; None: as `ProcessSettings()`.
+            servers: what is served over HTTP.
+            process: how the process lists, stops and manages its memory.
             transport: sends the requests; None: HTTP.
             elector: leader election; None: this process always leads.
             webhooks: the certificates of the declared webhooks; None: they are not served.
@@ -320,31 +326,51 @@ class App:
         Raises:
             ConfigurationError: the declarations do not fit together.
         """
-        from trainwright.controller.runtime.manager.manager import Manager, ProcessSettings, ServerSettings  # noqa: PLC0415
-
         made = Manager(
             config,
             field_manager=self.name,
             namespace=namespace,
             user_agent=self.name,
-            servers=servers or ServerSettings(),
-            process=process or ProcessSettings(),
+            servers=servers,
+            process=process,
             transport=transport,
             elector=elector,
         )
-        controllers = self.controllers()
-        for declared in controllers:
-            _add(made, declared, controllers)
-        for kind, name, function in self._indexes:
-            made.cache.add_index(kind, name, function)
+        handlers = self.join(made)
         operator = self.operator()
         if webhooks is not None and operator.serves:
-            self._serve(made, operator, webhooks, webhook_address)
-        for extend in self._extensions:
-            extend(made)
+            self._serve(made, operator, handlers, webhooks, webhook_address)
         return made
 
-    def _serve(self, manager: "Manager", operator: Operator, certificates: "Certificates", address: str) -> None:
+    def join(self, manager: Manager) -> dict[str, AdmissionHandler]:
+        """Add everything that is declared to a manager that others share, with its field manager.
+
+        Returns the handlers of the declared webhooks, by path; whoever made the manager serves them.
+
+        Raises ConfigurationError: the declarations do not fit together, or to those of the manager.
+        """
+        controllers = self.controllers()
+        for declared in controllers:
+            _add(manager, declared, controllers)
+        for kind, name, function in self._indexes:
+            manager.cache.add_index(kind, name, function)
+        for extend in self._extensions:
+            extend(manager)
+        return {
+            hook.path: Mutating(hook.kind, partial(_default, hook.handle))
+            if hook.mutates
+            else Validating(hook.kind, partial(_validate, hook.handle))
+            for hook in self._hooks
+        }
+
+    def _serve(
+        self,
+        manager: Manager,
+        operator: Operator,
+        handlers: Mapping[str, AdmissionHandler],
+        certificates: "Certificates",
+        address: str,
+    ) -> None:
         # Certificates need a library that operators without webhooks need not have.
         from trainwright.controller.runtime.webhook.webhooks import SharedCertificates  # noqa: PLC0415
 
@@ -353,11 +379,8 @@ class App:
         configurations = operator.configurations(manager.config.namespace)
         conversions = operator.conversions(manager.config.namespace) if shared else []
         hooks = manager.webhooks([*configurations, *conversions], certificates, address=address)
-        for hook in self._hooks:
-            if hook.mutates:
-                hooks.server.mutate(hook.kind, partial(_default, hook.handle))
-            else:
-                hooks.server.validate(hook.kind, partial(_validate, hook.handle))
+        for path, handler in handlers.items():
+            hooks.server.handle(path, handler)
         if self._conversions.resources:
             hooks.server.convert(self._conversions)
 
@@ -392,7 +415,7 @@ def _one_or_many(found: Iterable[Any] | None) -> Iterable[Any]:
     return [found] * bool(found) if isinstance(found, str) else found or ()
 
 
-def _add(manager: "Manager", declared: Reconciled, controllers: Sequence[Reconciled]) -> None:
+def _add(manager: Manager, declared: Reconciled, controllers: Sequence[Reconciled]) -> None:
     uses = declared.uses
     builder = manager.controller(declared.name, uses)
     kind = uses.kind
@@ -423,7 +446,7 @@ def _add(manager: "Manager", declared: Reconciled, controllers: Sequence[Reconci
         _ = manager.recorder  # its first use adds it to the process
 
 
-def _reconciler(manager: "Manager", declared: Reconciled) -> Reconciler:
+def _reconciler(manager: Manager, declared: Reconciled) -> Reconciler:
     """The reconciler of keys that calls the one of objects."""
     kind: Any = declared.uses.kind
     # Where the cache holds more than the selected ones, a child can name an owner that is not one of them.

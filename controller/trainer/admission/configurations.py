@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from trainwright.api.base import Object
 from trainwright.api.objects import Document
-from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, OptimizationJob, TrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     GROUP,
     LABEL_WEBHOOK_VALIDATION,
@@ -45,6 +45,7 @@ def webhook_configurations() -> tuple[Document, ...]:
                     (ClusterTrainingRuntime, _UNLESS_DISABLED),
                     (TrainingRuntime, None),
                     (TrainJob, None),
+                    (OptimizationJob, None),
                 )
             ],
         ),

@@ -131,7 +131,7 @@ async def _declare_admission(assembly: Assembly) -> None:
         recovers=RECOVERY in settings.features,
     )
     if assembly.answer_here is not None:
-        assembly.answer_here(handlers_of(admission))
+        assembly.answer_here(handlers_of(admission, assembly.handlers))
         if TRAIN_JOB_STATUS in settings.features:
             keep_local_certificate(assembly, LOOPBACK)
         return

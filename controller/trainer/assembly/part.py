@@ -2,7 +2,7 @@
 """What a part of the manager is: what turns it on, what it declares on the manager, which rights it needs."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -61,6 +61,8 @@ class Assembly:
     """Where the API server reaches this process outside of a cluster; None: nowhere."""
     answer_here: AnswerHere | None = None
     """Takes the handlers where the API server runs in this process, and asks them without a socket."""
+    handlers: dict[str, AdmissionHandler] = field(default_factory=dict)
+    """Those of webhooks that parts bring, by path; declared before the part that serves them."""
     own_certificate: "CertificateMaterial | None" = None
     """The certificate that is loaded already, of a process that makes its own; None: it is made or read later."""
 

@@ -2,14 +2,14 @@
 """The parts that a Configuration turns on.
 
 The manager and the roles both iterate over `parts_of`, so a new capability is one `Part` in the `PARTS` of its group:
-`jobs`, `evidence` or `progress`. The roles are made from the rights of parts and plugins alone.
+`jobs`, `evidence`, `progress` or `searches`. The roles are made from the rights of parts and plugins alone.
 """
 
 import inspect
 
 from trainwright.api.rights import merged
 from trainwright.controller.trainer.assembly import jobs
-from trainwright.controller.trainer.assembly.features import EXPLAIN, RECOVERY
+from trainwright.controller.trainer.assembly.features import EXPLAIN, OPTIMIZATION_JOB, RECOVERY
 from trainwright.controller.trainer.assembly.part import Assembly, Grants, Part, Rights
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.plugins.registry import Registry
@@ -17,8 +17,13 @@ from trainwright.plugins.registry import Registry
 
 def parts_of(settings: ManagerSettings) -> list[Part]:
     """The parts that are on, in the order in which they are declared."""
-    found: list[Part] = [*jobs.PARTS]
     # Imported where they are on, because they cost memory.
+    found: list[Part] = []
+    if OPTIMIZATION_JOB in settings.features:
+        from trainwright.controller.trainer.assembly import searches  # noqa: PLC0415
+
+        found += searches.PARTS
+    found += jobs.PARTS
     if settings.features & {EXPLAIN, RECOVERY}:
         from trainwright.controller.trainer.assembly import evidence  # noqa: PLC0415
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves the manager's webhooks: the address, the certificate, and the check that they are ready."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
 
 from trainwright.api.objects import Document
 from trainwright.api.times import wall_clock
-from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.runtime import Client, certificates_for
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, OptimizationJob, TrainingRuntime, TrainJob
+from trainwright.controller.runtime import AdmissionRequest, AdmissionResponse, Client, certificates_for
 from trainwright.controller.runtime.certificates.authority import (
     certificate_pem,
     issue_certificate,
@@ -77,19 +78,28 @@ async def serve_webhooks(assembly: Assembly, admission: TrainJobAdmission) -> No
         serving=assembly.serving,
         proof=dry_run_proof(manager.client, _PROBE, kind=ClusterTrainingRuntime.RESOURCE),
     )
-    for path, handler in handlers_of(admission).items():
+    for path, handler in handlers_of(admission, assembly.handlers).items():
         hooks.server.handle(path, handler)
     manager.add(hooks, Group.WEBHOOKS, "webhooks")
     manager.readyz.add("webhooks", hooks.unready)
 
 
-def handlers_of(admission: TrainJobAdmission) -> dict[str, AdmissionHandler]:
+def handlers_of(admission: TrainJobAdmission, others: Mapping[str, AdmissionHandler]) -> dict[str, AdmissionHandler]:
+    """All handlers, by path. `others`: those of parts, which may be off while the webhooks are registered."""
     return {
         mutate_path(TrainJob): Mutating(TrainJob, admission.default),
         validate_path(TrainJob): Validating(TrainJob, admission.validate),
         validate_path(TrainingRuntime): Validating(TrainingRuntime, admission.validate_runtime),
         validate_path(ClusterTrainingRuntime): Validating(ClusterTrainingRuntime, admission.validate_runtime),
+        validate_path(OptimizationJob): Validating(OptimizationJob, _without_effect),
+        **others,
     }
+
+
+def _without_effect(_: AdmissionRequest[OptimizationJob]) -> AdmissionResponse:
+    return AdmissionResponse(
+        warnings=("OptimizationJob has no effect: this manager runs without the feature gate OptimizationJob",)
+    )
 
 
 def keep_local_certificate(assembly: Assembly, host: str) -> None:

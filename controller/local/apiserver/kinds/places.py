@@ -14,7 +14,10 @@ Place = tuple[str, Any]
 def places(document: Document, path: str, where: str = "") -> Iterator[Place]:
     """What is at a path, whose step `x[*]` is each item of `x`. A last step that leads nowhere gives None.
 
-    `where` is the place of the document; an empty path is the document.
+    Args:
+        document: an object or a part of one.
+        path: from the document; empty for all of it.
+        where: the document is.
     """
     if not path:
         yield where, document

@@ -27,7 +27,11 @@ class YAMLBodyError(ValueError):
 
 
 def parse_yaml(text: str) -> tuple[Any, list[str]]:
-    """The first document of a text, and lines such as `line 2: key "a" already set in map`. Raises YAMLBodyError."""
+    """The first document of a text, and lines such as `line 2: key "a" already set in map`.
+
+    Raises:
+        YAMLBodyError: it is not YAML.
+    """
     try:
         check_depth(text)
         loader = yaml.CSafeLoader(text)
@@ -89,7 +93,11 @@ class _Reading:
 
 
 def read_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """Decode YAML; also warnings about duplicate keys. Most of it is JSON, read faster. Raises a ValueError."""
+    """Decode YAML; also warnings about duplicate keys. Most of it is JSON, which is read much faster.
+
+    Raises:
+        YAMLBodyError, UnicodeDecodeError: it is not YAML.
+    """
     if body.lstrip()[:1] in (b"{", b"["):
         with suppress(ValueError):
             document = read_json(body)
@@ -195,9 +203,15 @@ def read_object(call: RequestInfo, validation: str) -> Document:
 
 
 def decoded(call: RequestInfo, strict: list[str] | None = None, protobuf_as: tuple[str, str] | None = None) -> Any:
-    """The body by its content type; `strict` gets warnings about duplicate keys. Raises StatusError.
+    """The body by its content type.
 
-    `protobuf_as`: apiVersion and kind of a protobuf body that need not say them, such as DeleteOptions.
+    Args:
+        call: has the body.
+        strict: gets warnings about duplicate keys.
+        protobuf_as: apiVersion and kind of a body that does not say them; only such bodies of custom resources may be
+            protobuf.
+
+    Raises StatusError.
     """
     media, body = content_type(call.request.headers.get("content-type", "")) or JSON, call.request.body
     if media == protobuf.MEDIA_TYPE and (protobuf_as is not None or not call.resource.custom):

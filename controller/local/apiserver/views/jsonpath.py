@@ -43,7 +43,11 @@ class JSONPathError(ValueError):
 
 
 def compile_path(text: str) -> Path:
-    """What finds values by a path such as `.status.conditions[?(@.type=="Ready")].status`. Raises JSONPathError."""
+    """The values that a path such as `.status.conditions[?(@.type=="Ready")].status` finds.
+
+    Raises:
+        JSONPathError: it cannot be parsed.
+    """
     steps = list(_steps(text))
 
     def find(value: Any) -> list[Any]:

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the searches: makes TrainJobs, keeps the record of their trials, writes the status.
+
+Everything is computed from the OptimizationJob, the TrainJobs that it controls, and the record, which is written before
+what it justifies. So a manager may end between any two writes: the next one goes on with the same trials.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import (
+    Document,
+    Key,
+    annotations_of,
+    controller_of,
+    is_controlled_by,
+    owner_reference,
+    resource_version_of,
+    uid_of,
+)
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, OptimizationJob, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1.completion import is_finished
+from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
+from trainwright.controller.optimization import names
+from trainwright.controller.optimization.admission import refusals
+from trainwright.controller.optimization.plan import End, Problem, plan, pruner_of, status_of, suspension, train_job
+from trainwright.controller.optimization.question import Ask, NoAnswerError, ask, checked, question
+from trainwright.controller.optimization.trials import (
+    RECORD_KEY,
+    State,
+    Trial,
+    Trials,
+    best_of,
+    decoded,
+    deleted,
+    encoded,
+    gone,
+    late_report,
+    read,
+)
+from trainwright.controller.runtime import (
+    AdmissionRequest,
+    AlreadyExists,
+    App,
+    Backoff,
+    Conflict,
+    Context,
+    ErrorCause,
+    Event,
+    KubernetesError,
+    Manager,
+    NotFound,
+    Result,
+)
+
+log = logging.getLogger(__name__)
+
+WORKERS = 4
+_EVENTS = {State.COMPLETE: "TrialComplete", State.FAILED: "TrialFailed", State.PRUNED: "TrialPruned"}
+
+
+@dataclass(slots=True)
+class Record:
+    """The trials as they are stored, and what was asked of them."""
+
+    uid: str
+    trials: Trials = field(default_factory=dict)
+    version: str = ""
+    """resourceVersion of the ConfigMap; empty: there is none."""
+    foreign: bool = False
+    """Whether another program has a ConfigMap of that name."""
+    steps: dict[int, int] = field(default_factory=dict)
+    """By number of a running trial, the step up to which the pruner has judged it."""
+
+
+class Searches:
+    """The operator; `app` declares it."""
+
+    def __init__(self, ask: Ask = ask, now: Now = wall_clock) -> None:
+        self.app = App("optimization")
+        self._ask, self._now = ask, now
+        self._records: dict[Key, Record] = {}
+        self._manager: Manager | None = None
+        self.app.reconciles(
+            OptimizationJob,
+            name="optimizationjob",
+            owns=[TrainJob],
+            reads=RUNTIMES,
+            writes=[ConfigMap],
+            status=True,
+            events=True,
+            when=[_matters],
+            workers=WORKERS,
+        )(self.search)
+        self.app.validates(OptimizationJob)(self.validate)
+        self.app.extends()(self._join)
+
+    def _join(self, manager: Manager) -> None:
+        self._manager = manager
+
+    async def validate(self, job: OptimizationJob, request: AdmissionRequest[OptimizationJob]) -> Sequence[ErrorCause]:
+        """Every reason to refuse a job."""
+        manager = self._manager
+        assert manager is not None
+
+        def runtime_of(kind: str, namespace: str, name: str) -> Runtime | None:
+            with suppress(KubernetesError):  # the first list may not have arrived yet
+                if kind == TrainingRuntime.RESOURCE.kind:
+                    return manager.cache.get(TrainingRuntime, name, namespace)
+                return manager.cache.get(ClusterTrainingRuntime, name)
+            return None
+
+        return await refusals(job, request.old, manager.client, runtime_of)
+
+    # ------------------------------------------------------------------ one pass
+
+    async def search(self, job: OptimizationJob, ctx: Context) -> Result:
+        """One pass over a search: what ended, what to stop, what to make, what to show."""
+        try:
+            record = await self._record(job, ctx)
+            if record.foreign:
+                return await self._cannot_record(job, ctx)
+            trials = await self._observed(job, ctx, record)
+            if await self._prune(job, ctx, record, trials):
+                trials = await self._observed(job, ctx, record)
+            next_ = plan(job, trials)
+            problem = await self._make(job, ctx, record, trials, next_.numbers) if next_.numbers else None
+        except (Conflict, AlreadyExists):
+            # Another manager wrote the record, or its ConfigMap was replaced.
+            self._records.pop(ctx.key, None)
+            raise
+        now = self._now()
+        await ctx.status(status_of(job, trials, next_.end, problem, now))
+        if problem is not None:
+            return Backoff(problem.message)
+        if next_.end is not None:
+            self._over(job, ctx, next_.end)
+        elif (seconds := late_report(ctx.list(TrainJob, owned=True), trials, job, now)) is not None:
+            ctx.requeue_after(seconds)
+        return None
+
+    async def _cannot_record(self, job: OptimizationJob, ctx: Context) -> Result:
+        message = (
+            f"ConfigMap {names.record_name(job.name)} does not belong to this search, which needs the name; delete it"
+        )
+        problem = Problem(reason=names.TRIALS_NOT_CREATED, message=message)
+        await ctx.status(status_of(job, {}, None, problem, self._now()))
+        return Backoff(message)
+
+    async def _observed(self, job: OptimizationJob, ctx: Context, record: Record) -> Trials:
+        """The trials as they are now. What has ended, and what was not in the record, is there afterwards."""
+        found = ctx.list(TrainJob, owned=True)
+        trials = read(job, found, record.trials, self._now())
+        for trial in gone(trials, found, job):
+            if not await _is_there(job, ctx, trial.number):
+                trials[trial.number] = deleted(trial)
+        ended = [one for one in trials.values() if one.is_over and not _was_over(record, one.number)]
+        best = best_of(job, record.trials.values())
+        if ended or trials.keys() != record.trials.keys():
+            await self._save(job, ctx, record, trials)
+        record.trials = dict(trials)
+        for trial in ended:
+            _tell(job, ctx, trial)
+        now_best = best_of(job, trials.values())
+        if now_best is not None and now_best != best:
+            name = names.train_job_name(job.name, now_best.number)
+            ctx.event("NewBestTrial", f"the best {job.spec.objectives[0].metric} is {now_best.value:.6g}, of {name}")
+        return trials
+
+    async def _prune(self, job: OptimizationJob, ctx: Context, record: Record, trials: Trials) -> bool:
+        """Stop the running trials that the pruner gives up; False: none."""
+        pruner = pruner_of(job)
+        steps = {one.number: one.curve[-1][0] for one in trials.values() if not one.is_over and one.curve}
+        if pruner is None or all(record.steps.get(number) == step for number, step in steps.items()):
+            return False
+        record.steps = steps
+        try:
+            answer = checked(await self._ask(question(job, trials, sampler_name="random")), (), job)
+        except NoAnswerError as error:
+            log.warning("%s: no trial can be stopped early: %s", ctx.key, error)
+            return False
+        for one in answer.prune:
+            trial = trials.get(one.number)
+            if trial is not None and not trial.is_over:
+                patch = suspension(pruner["name"], one.step, trial)
+                name = names.train_job_name(job.name, one.number)
+                try:
+                    await ctx.manager.client.patch(TrainJob, name, job.namespace, patch)
+                except NotFound:
+                    continue  # the next pass counts it as deleted
+        return bool(answer.prune)
+
+    async def _make(
+        self, job: OptimizationJob, ctx: Context, record: Record, trials: Trials, numbers: Sequence[int]
+    ) -> Problem | None:
+        """Make the TrainJobs of these trials, and add them to `trials`. Returns why one cannot be made."""
+        try:
+            answer = checked(await self._ask(question(job, trials, numbers)), numbers, job)
+        except NoAnswerError as error:
+            return Problem(reason=names.SAMPLER_FAILED, message=str(error))
+        problem = None
+        for one in answer.trials:
+            try:
+                made = await self._create(job, ctx, one.number, one.parameters)
+            except KubernetesError as error:
+                problem = Problem(reason=names.TRIALS_NOT_CREATED, message=str(error))
+                break
+            trials[one.number] = made
+        if trials.keys() != record.trials.keys():
+            await self._save(job, ctx, record, dict(sorted(trials.items())))
+        return problem
+
+    async def _create(self, job: OptimizationJob, ctx: Context, number: int, parameters: dict[str, str]) -> Trial:
+        document = train_job(job, number, parameters)
+        try:
+            await ctx.manager.client.create(document, kind=TrainJob)
+        except AlreadyExists:
+            name = names.train_job_name(job.name, number)
+            there = await ctx.manager.client.get(TrainJob, name, job.namespace)
+            if not is_controlled_by(there, job):
+                raise
+            # Another manager made it, or this one did not hear of its success.
+            return read(job, [there], {}, self._now())[number]
+        return Trial(number=number, parameters=parameters)
+
+    def _over(self, job: OptimizationJob, ctx: Context, end: End) -> None:
+        del self._records[ctx.key]  # the memory of searches that have ended would add up
+        if job.status is None or not any(one.type == end.type for one in job.status.conditions or ()):
+            ctx.event(end.reason, "the search has ended", type="Warning" if end.type == names.FAILED else "Normal")
+
+    # ------------------------------------------------------------------ the record
+
+    async def _record(self, job: OptimizationJob, ctx: Context) -> Record:
+        known = self._records.get(ctx.key)
+        if known is not None and not known.foreign and known.uid == uid_of(job):
+            return known
+        for key in [one for one in self._records if ctx.manager.cache.get(OptimizationJob, one) is None]:
+            del self._records[key]
+        record = Record(uid_of(job))
+        try:
+            stored = await ctx.manager.client.get(ConfigMap, names.record_name(job.name), job.namespace)
+        except NotFound:
+            pass
+        else:
+            record.version = resource_version_of(stored)
+            if is_controlled_by(stored, job):
+                record.trials = decoded((stored.data or {}).get(RECORD_KEY, ""))
+            else:
+                owner = controller_of(stored)
+                # That of an earlier job of this name is taken over.
+                record.foreign = owner is None or owner.kind != OptimizationJob.RESOURCE.kind
+        self._records[ctx.key] = record
+        return record
+
+    async def _save(self, job: OptimizationJob, ctx: Context, record: Record, trials: Trials) -> None:
+        """Store the trials. Raises Conflict if the record was written by another manager."""
+        client, name = ctx.manager.client, names.record_name(job.name)
+        data = {RECORD_KEY: encoded(trials, job)}
+        metadata: Document = {
+            "name": name,
+            "namespace": job.namespace,
+            "ownerReferences": [owner_reference(job, OptimizationJob.RESOURCE)],
+        }
+        if not record.version:
+            record.version = resource_version_of(
+                await client.create({"metadata": metadata, "data": data}, kind=ConfigMap)
+            )
+        else:
+            patch = {"metadata": {**metadata, "resourceVersion": record.version}, "data": data}
+            try:
+                record.version = resource_version_of(await client.patch(ConfigMap, name, job.namespace, patch))
+            except NotFound:
+                record.version = ""  # somebody deleted it
+                return await self._save(job, ctx, record, trials)
+        record.trials = dict(trials)
+        return None
+
+
+def _was_over(record: Record, number: int) -> bool:
+    return number in record.trials and record.trials[number].is_over
+
+
+async def _is_there(job: OptimizationJob, ctx: Context, number: int) -> bool:
+    """Whether the TrainJob of a trial exists, though the cache does not show it."""
+    try:
+        found = await ctx.manager.client.get(TrainJob, names.train_job_name(job.name, number), job.namespace)
+    except NotFound:
+        return False
+    return is_controlled_by(found, job)
+
+
+def _tell(job: OptimizationJob, ctx: Context, trial: Trial) -> None:
+    name = names.train_job_name(job.name, trial.number)
+    what = f"{job.spec.objectives[0].metric} is {trial.value:.6g}" if trial.value is not None else "it has no value"
+    if trial.state is State.FAILED:
+        ctx.event(_EVENTS[trial.state], f"trial {name} failed: {trial.message}", type="Warning")
+    elif trial.state is State.PRUNED:
+        ctx.event(_EVENTS[trial.state], f"trial {name} was stopped early; {what}")
+    else:
+        ctx.event(_EVENTS[trial.state], f"trial {name} is complete; {what}")
+
+
+def _matters(event: Event[Any]) -> bool:
+    """Whether a change can concern a search. Of a TrainJob that runs, reports do so only where trials are pruned."""
+    old, new = event.old, event.new
+    if not isinstance(old, TrainJob) or not isinstance(new, TrainJob):
+        return True
+    if annotations_of(new) != annotations_of(old) or is_finished(new) != is_finished(old):
+        return True
+    reported = new.status_or_empty.trainer_status != old.status_or_empty.trainer_status
+    return reported and (is_finished(new) or names.ANNOTATION_PRUNER in annotations_of(new))

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of OptimizationJobs, in virtual time."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from tests.builders import condition, counts
+from tests.unit.optimization.conftest import Search
+from tests.virtual_trainer import SPACE
+
+
+def test_a_random_search_keeps_to_its_numbers(search: Search) -> None:
+    search.start()
+    search.job(numTrials=20, parallelTrials=4)
+    search.trains(lambda parameters: parameters["x"])
+    trials = search.trials()
+    assert [one["metadata"]["name"] for one in trials] == [f"s-{number}" for number in range(1, 21)]
+    assert search.most == 4
+    best = min(trials, key=lambda one: float(search.parameters(one)["x"]))
+    values = [{"name": "x", "value": search.parameters(best)["x"]}]
+    assert search.found["status"]["result"] == {"trainJobName": best["metadata"]["name"], "parameters": values}
+    status, reason, message = search.conditions["Complete"]
+    assert (status, reason) == ("True", "MaxTrialsReached")
+    assert message.endswith(f"of TrainJob {best['metadata']['name']}")
+    assert search.columns == ["20/20", "0", "0", f"{float(values[0]['value']):.6g}"]
+    assert {"TrialComplete", "NewBestTrial", "MaxTrialsReached"} <= {reason for reason, _ in search.events}
+
+
+def test_the_training_gets_its_parameters_and_what_the_template_says(search: Search) -> None:
+    template = {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+        "spec": {
+            "runtimeRef": {"name": "r", "kind": "TrainingRuntime"},
+            "trainer": {"env": [{"name": "SEED", "value": "7"}]},
+        },
+    }
+    search.start()
+    parameters = [{"name": "learning-rate", "searchSpace": {"categorical": {"choices": ["0.1"]}}}]
+    search.job(parameters=parameters, trainJobTemplate=template)
+    (made,) = search.trials()
+    assert made["spec"]["trainer"]["env"] == [
+        {"name": "SEED", "value": "7"},
+        {"name": "KUBEFLOW_TRAINER_OPT_LEARNING_RATE", "value": "0.1"},
+    ]
+    assert made["metadata"]["labels"] == {"team": "a", "trainwright.io/optimization-job": "s"}
+    assert made["metadata"]["annotations"]["note"] == "b"
+    assert made["metadata"]["annotations"]["trainwright.io/trial"] == "1"
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("OptimizationJob", "s", True)
+
+
+@pytest.mark.parametrize(("trials", "reason"), [(6, "MaxTrialsReached"), (10, "SearchSpaceExhausted")])
+def test_a_grid_is_tried_in_order_and_once(search: Search, trials: int, reason: str) -> None:
+    choices = {"a": ["1", "2", "3"], "b": ["x", "y"]}
+    search.start()
+    search.job(
+        numTrials=trials,
+        parallelTrials=2,
+        searchAlgorithm={"grid": {}},
+        parameters=[{"name": name, "searchSpace": {"categorical": {"choices": c}}} for name, c in choices.items()],
+    )
+    search.trains(lambda parameters: parameters["a"])
+    tried = [tuple(search.parameters(one).values()) for one in search.trials()]
+    assert tried == list(product(*choices.values()))
+    assert search.conditions["Complete"][1] == reason
+    assert search.found["status"]["result"]["trainJobName"] == "s-1"
+
+
+@pytest.mark.parametrize(("direction", "best"), [("Minimize", "s-1"), ("Maximize", "s-3"), (None, "s-1")], ids=str)
+def test_the_direction_decides_what_is_best(search: Search, direction: str | None, best: str) -> None:
+    objective = {"metric": "loss", **({"direction": direction} if direction else {})}
+    search.start()
+    search.job(numTrials=3, objectives=[objective])
+    values = iter("123")
+    search.trains(lambda _: next(values))
+    assert search.found["status"]["result"]["trainJobName"] == best
+
+
+REPORTS: dict[str, tuple[list[tuple[int, dict[str, str]]], str, str]] = {
+    # reports, state, what is said
+    "no report": ([], "failed", "it reported no metrics"),
+    "another name": (
+        [(100, {"Loss": "1", "acc": "2"})],
+        "failed",
+        "did not report the metric loss; it reported Loss, acc",
+    ),
+    "not a number": ([(100, {"loss": "nan"})], "failed", "is nan, which is not a finite number"),
+    "infinite": ([(100, {"loss": "-inf"})], "failed", "is -inf, which is not a finite number"),
+    "a word": ([(100, {"loss": "low"})], "failed", "is low, which is not a finite number"),
+    "early, and no more": ([(10, {"loss": "3"}), (100, {"acc": "2"})], "failed", "it reported acc"),
+    "the last counts": ([(10, {"loss": "3"}), (100, {"loss": "2"})], "complete", ""),
+    "never 100 %": ([(40, {"loss": "5"})], "complete", ""),
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_value_is_that_of_the_last_report(search: Search, name: str) -> None:
+    reports, state, said = REPORTS[name]
+    search.start()
+    search.job(numTrials=2)
+    for percentage, metrics in reports:
+        search.trainer.report(percentage, "s-1", **metrics)
+    search.trainer.ended("Completed", "s-1")
+    search.advance(10)
+    (first, _) = search.record
+    assert first["state"] == state
+    assert said in first.get("message", "")
+    assert first.get("value") == (float(reports[-1][1]["loss"]) if state == "complete" else None)
+
+
+def test_a_report_may_come_after_the_end(search: Search) -> None:
+    search.start()
+    search.job()
+    search.trainer.report(50, "s-1", loss="5")
+    ended = condition("Completed", at=search.cluster.now)
+    search.trainer.jobset_status({"replicatedJobsStatus": [counts()], "conditions": [ended]}, "s-1")
+    search.advance(1)
+    assert search.record[0]["state"] == "running"
+    search.trainer.report(100, "s-1", loss="4")
+    search.advance(1)
+    assert search.record[0]["value"] == 4
+
+
+FAILURES: dict[str, tuple[str, list[str], tuple[str, str]]] = {
+    # one letter for each trial: f fails, anything else succeeds; the end
+    "one of three": ("f12", ["3/3", "0", "1", "1"], ("Complete", "MaxTrialsReached")),
+    "five in a row": ("fffff1", ["5/6", "0", "5"], ("Failed", "TrialsFailed")),
+    "all but one": ("3fffffff", ["8/8", "0", "7", "3"], ("Complete", "MaxTrialsReached")),
+    "all of few": ("ff", ["2/2", "0", "2"], ("Failed", "TrialsFailed")),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_failures(search: Search, name: str) -> None:
+    ends, columns, (condition, reason) = FAILURES[name]
+    search.start()
+    search.job(numTrials=len(ends))
+    values = iter(ends)
+    search.trains(lambda _: None if (value := next(values)) == "f" else value)
+    assert search.columns == columns
+    assert search.conditions[condition][:2] == ("True", reason)
+    if condition == "Failed":
+        failed = next(one for one in search.trials()[0]["status"]["conditions"] if one["type"] == "Failed")
+        assert f"the first, TrainJob s-1: {failed['message']}" in search.conditions["Failed"][2]
+    # Nothing happens afterwards.
+    made = len(search.trials())
+    search.advance(600)
+    assert len(search.trials()) == made
+
+
+def test_a_success_of_a_trial_that_runs_lets_the_search_go_on_after_five_failures(search: Search) -> None:
+    search.start()
+    search.job(numTrials=8, parallelTrials=2)
+    for number in range(2, 7):
+        search.ends(f"s-{number}", None)
+    assert list(search.running()) == ["s-1"]
+    search.ends("s-1", "3")
+    assert list(search.running()) == ["s-7", "s-8"]
+
+
+def test_a_trial_that_waits_holds_its_place_and_is_no_failure(search: Search) -> None:
+    template = {"spec": {"runtimeRef": {"name": "r", "kind": "TrainingRuntime"}, "suspend": True}}
+    search.start()
+    search.job(numTrials=3, parallelTrials=2, trainJobTemplate=template)
+    search.advance(3600)
+    assert [one["metadata"]["name"] for one in search.trials()] == ["s-1", "s-2"]
+    assert search.columns == ["0/3", "2", "0"]
+    # A queue admits the first one, and then the others.
+    for name in ("s-1", "s-2", "s-3"):
+        search.stored.patch("trainjob", name, {"spec": {"suspend": False}}, SPACE)
+        search.advance(1)
+        search.ends(name, "1")
+    assert search.columns == ["3/3", "0", "0", "1"]
+
+
+def test_trials_that_are_deleted(search: Search) -> None:
+    search.start()
+    search.job(numTrials=3)
+    search.stored.delete("trainjob", "s-1", SPACE)
+    search.advance(1)
+    assert (search.record[0]["state"], search.record[0]["reason"]) == ("failed", "Deleted")
+    search.ends("s-2", "2")
+    search.stored.delete("trainjob", "s-2", SPACE)
+    search.advance(1)
+    search.ends("s-3", "3")
+    assert search.columns == ["3/3", "0", "1", "2"]
+    assert search.found["status"]["result"]["trainJobName"] == "s-2"
+
+
+@pytest.mark.virtual_cluster(controllers=True)
+def test_all_goes_with_the_search(search: Search) -> None:
+    search.start()
+    search.job(numTrials=3, parallelTrials=2)
+    search.ends("s-1", "2")
+    search.stored.delete("optimizationjob", "s", SPACE)
+    search.advance(60)
+    assert search.trials() == []
+    assert search.stored.get("configmap", "s-trials", SPACE) is None
+    # The next of that name begins anew.
+    search.job(numTrials=2)
+    assert search.columns == ["0/2", "1", "0"]
+
+
+def test_a_status_that_is_edited_is_repaired(search: Search) -> None:
+    search.start()
+    search.job(numTrials=2)
+    search.trains(lambda parameters: parameters["x"])
+    before = search.found["status"]
+    edited: dict[str, Any] = {"conditions": before["conditions"][:1], "result": {"trainJobName": "mine"}}
+    search.stored.patch("optimizationjob", "s", {"status": edited}, SPACE, subresource="status")
+    search.advance(1)
+    repaired = search.found["status"]
+    assert repaired["result"] == before["result"]
+    assert {one["type"]: one["message"] for one in repaired["conditions"]} == {
+        one["type"]: one["message"] for one in before["conditions"]
+    }
+
+
+def test_a_name_that_is_taken_is_said_and_tried_again(search: Search) -> None:
+    search.start()
+    search.trainer.job("s-2")
+    search.job(numTrials=2)
+    search.ends("s-1", "1")
+    status, reason, message = search.conditions["Created"]
+    assert (status, reason) == ("False", "TrainJobsCreationFailed")
+    assert '"s-2" already exists' in message
+    search.stored.delete("trainjob", "s-2", SPACE)
+    search.advance(600)
+    assert search.conditions["Created"][0] == "True"
+    assert list(search.running()) == ["s-2"]
+
+
+def test_a_hundred_trials_stay_within_bounds(search: Search) -> None:
+    names = [f"p{number:02}" + "y" * 30 for number in range(12)]
+    choices = ["c" * 60, "d" * 60]
+    search.start()
+    listed = search.cluster.requests("/trainjobs")
+    search.job(
+        numTrials=100,
+        parallelTrials=100,
+        parameters=[{"name": name, "searchSpace": {"categorical": {"choices": choices}}} for name in names],
+    )
+    for number in range(1, 101):
+        search.trainer.report(100, f"s-{number}", loss=str(101 - number))
+        search.trainer.ended("Completed", f"s-{number}")
+    search.advance(5)
+    assert search.columns == ["100/100", "0", "0", "1"]
+    record = search.stored.get("configmap", "s-trials", SPACE)
+    assert record is not None
+    assert len(record["data"]["trials"].encode()) <= 64 * 1024
+    assert len(search.record[99]["parameters"]) == 12
+    assert len(search.found["status"]["result"]["parameters"]) == 12
+    assert {one["number"]: one["value"] for one in search.record} == {n: 101.0 - n for n in range(1, 101)}
+    assert [method for _, method in listed].count("GET") <= 1
