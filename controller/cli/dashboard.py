@@ -18,9 +18,7 @@ import webbrowser
 from pathlib import Path
 
 from trainwright.controller.cli.access import chosen_cluster
-from trainwright.controller.dashboard.connection import Renewing
-from trainwright.controller.dashboard.serve import server_of
-from trainwright.controller.dashboard.server import Server
+from trainwright.controller.dashboard import Renewing, Server, server_of
 from trainwright.controller.runtime import Client, ClusterConfig, configure_logging, load_config
 from trainwright.controller.runtime.tasks import TaskScope
 

@@ -20,8 +20,7 @@ from trainwright.controller.initialize.contract import (
     ProviderRequest,
     RemoteFile,
 )
-from trainwright.controller.initialize.folder import Folder, failure, free_bytes
-from trainwright.controller.initialize.lock import locked
+from trainwright.controller.initialize.folder import Folder, failure, free_bytes, locked
 from trainwright.controller.initialize.manifest import (
     MANIFEST,
     VERSION,
@@ -33,13 +32,25 @@ from trainwright.controller.initialize.manifest import (
     read_manifest,
     write_manifest,
 )
-from trainwright.controller.initialize.pacing import Sleep, Tries, persist
 from trainwright.controller.initialize.providers import provider_class
-from trainwright.controller.initialize.redaction import Redactor, secrets_in, secrets_of
-from trainwright.controller.initialize.reports import Log, Progress, amount, leave_sentence
-from trainwright.controller.initialize.selection import advice_on_weights, check_names, select
-from trainwright.controller.initialize.settings import SPACE_CHECK, Settings, settings_of
-from trainwright.controller.initialize.transfer import Transfer, hash_file, part_name
+from trainwright.controller.initialize.reports import (
+    Log,
+    Progress,
+    Redactor,
+    amount,
+    leave_sentence,
+    secrets_in,
+    secrets_of,
+)
+from trainwright.controller.initialize.selection import (
+    SPACE_CHECK,
+    Settings,
+    advice_on_weights,
+    check_names,
+    select,
+    settings_of,
+)
+from trainwright.controller.initialize.transfer import Sleep, Transfer, Tries, hash_file, part_name, persist
 
 _END_SECONDS = 1.5
 """A thread that still writes after a signal is not waited for longer: pods are to end within two seconds."""

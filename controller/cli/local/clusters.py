@@ -26,7 +26,6 @@ from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import daemon
 from trainwright.controller.cli.local.options import LocalOptions, disk_errors, options_of
 from trainwright.controller.cli.local.run import check_system
-from trainwright.controller.dashboard.keys import KeptKeys
 from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime import ConfigurationError
@@ -89,6 +88,8 @@ def _start(options: LocalOptions) -> state.ClusterRun:
 
 def _renew_token(options: LocalOptions) -> None:
     """Rotate the dashboard's secret. A server that runs takes the new one with its next request."""
+    from trainwright.controller.dashboard import KeptKeys  # noqa: PLC0415 - a new token alone needs the page
+
     state.claim(options.folder)
     keys = KeptKeys(options.folder).renew()
     run = state.running(options.folder)

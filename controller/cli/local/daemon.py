@@ -136,7 +136,7 @@ async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode
             yield api.config.server, None, ""
         return
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
-    from trainwright.controller.dashboard.serve import embedded  # noqa: PLC0415
+    from trainwright.controller.dashboard import embedded  # noqa: PLC0415
 
     async with (
         training_cluster(

@@ -207,7 +207,7 @@ async def _each(names: list[str], act: Callable[[str], Coroutine[Any, Any, str]]
 async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobComparison:
     """The jobs with their whole runs. Raises RefusedError if one does not exist, KubernetesError."""
     # Imported here: the other commands build no objects.
-    from trainwright.controller.dashboard.service import RenderedObjects  # noqa: PLC0415
+    from trainwright.controller.dashboard import RenderedObjects  # noqa: PLC0415
     from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
     from trainwright.plugins.registry import Registry  # noqa: PLC0415
 

@@ -269,7 +269,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
         raise WrongUseError(f"--detach needs a cluster that runs; start one with: {options.command('up')}")
     # Imported here: a command that uses a cluster that runs needs no server.
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
-    from trainwright.controller.dashboard.serve import embedded  # noqa: PLC0415
+    from trainwright.controller.dashboard import embedded  # noqa: PLC0415
 
     daemon.leave_out_user_plugins()
     forget_user_folders()

@@ -15,7 +15,7 @@ from trainwright.api.config.v1alpha1 import Configuration, ControllerWebhook, Pr
 from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
 from trainwright.controller.cli.versions import public_objects
-from trainwright.controller.dashboard.keys import is_free
+from trainwright.controller.dashboard import is_free
 from trainwright.controller.local.apiserver.http.serving import HOST
 from trainwright.controller.local.cluster import RunningCluster, RunningServer, install, local_cluster
 from trainwright.controller.local.credentials import write_private

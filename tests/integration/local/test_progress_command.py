@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright progress` against an API server: once, while jobs change, and on a real terminal."""
+"""`trainwright progress` against an API server: once, and while jobs change. Terminals: test_progress_terminal.py."""
 
 import asyncio
-import fcntl
 import io
 import json
 import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -32,7 +27,6 @@ from trainwright.controller.cli.main import main
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.local.controllers import jobset
 from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress.curve import KEY, Ring, Sample, document_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -84,9 +78,7 @@ class World:
 
 
 def environment() -> dict[str, str]:
-    # The size is that of the terminal; readline sets these variables in the process that loads it.
-    size = {"LINES": "", "COLUMNS": ""}
-    return {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LANG": "C.UTF-8", **size}
+    return {**os.environ, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -195,7 +187,10 @@ async def test_a_cluster_without_the_kind(tmp_path: Path) -> None:
     assert len(errors.splitlines()) == 1
 
 
-async def test_watching_without_a_terminal_is_a_line_for_each_change(world: World) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_watching_without_a_terminal_is_a_line_for_each_change(
+    world: World, number: signal.Signals, code: int
+) -> None:
     await world.create("bert", progressPercentage=10)
     process = await asyncio.create_subprocess_exec(
         *world.line("--watch"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
@@ -216,9 +211,9 @@ async def test_watching_without_a_terminal_is_a_line_for_each_change(world: Worl
     while (told := await line()).startswith("other: "):
         pass
     assert told == "bert: deleted"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = await process.communicate()
-    assert (process.returncode, errors) == (130, b"")
+    assert (process.returncode, errors) == (code, b"")
 
 
 @pytest.mark.parametrize(("condition", "code"), [("Complete", 0), ("Failed", 1)])
@@ -234,72 +229,3 @@ async def test_watching_one_job_ends_with_it(world: World, condition: str, code:
     assert (first["state"], first["progressPercentage"]) == ("Running", 10)
     assert (rest[-1]["state"], rest[-1]["progressPercentage"]) == (condition, 90)
     assert process.returncode == code
-
-
-class Terminal:
-    """The command on a terminal of its own."""
-
-    def __init__(self, command: list[str]) -> None:
-        self._master, terminal = pty.openpty()
-        self.resize(30, 110, terminal)
-        self.before = termios.tcgetattr(terminal)
-        self.process = subprocess.Popen(
-            command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment(), start_new_session=True
-        )
-        self._terminal = terminal
-        self.seen = ""
-
-    def resize(self, lines: int, columns: int, terminal: int | None = None) -> None:
-        fcntl.ioctl(terminal or self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-
-    async def read(self) -> str:
-        """All that was drawn so far."""
-        while select.select([self._master], [], [], 0)[0]:
-            self.seen += os.read(self._master, 65536).decode(errors="replace")
-        return self.seen
-
-    def attributes(self) -> list[Any]:
-        return termios.tcgetattr(self._terminal)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        os.close(self._master)
-        os.close(self._terminal)
-
-
-@pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    made: list[Terminal] = []
-    yield made
-    for terminal in made:
-        terminal.close()
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-async def test_a_live_picture_which_leaves_the_terminal_whole(
-    world: World, terminals: list[Terminal], number: signal.Signals, code: int
-) -> None:
-    for percent in range(40):
-        await world.create(f"job-{percent}", progressPercentage=percent)
-    terminal = Terminal(world.line("--watch"))
-    terminals.append(terminal)
-    await eventually(terminal.read, lambda seen: "more jobs do not fit" in seen)
-    assert "\x1b[?25l" in terminal.seen  # the cursor is hidden
-    # The newest are shown first, and creation times are whole seconds: which ones fit is a matter of luck.
-    shown = re.findall(r"job-\d+", terminal.seen)[0]
-    for loss in ("0.9", "0.5", "0.1"):
-        await world.report(shown, progressPercentage=77, metrics=[{"name": "loss", "value": loss}])
-        await eventually(terminal.read, lambda seen, loss=loss: f" {loss} " in seen)  # type: ignore[misc]
-    # What is drawn may arrive in pieces.
-    await eventually(terminal.read, lambda seen: "█▅▁" in seen)
-    terminal.resize(12, 50)
-    terminal.seen = ""
-    terminal.process.send_signal(signal.SIGWINCH)
-    await eventually(terminal.read, lambda seen: "32 more jobs" in seen)
-    terminal.process.send_signal(number)
-    assert await asyncio.to_thread(terminal.process.wait) == code
-    assert "\x1b[?25h" in await terminal.read()  # and shown again
-    assert "Traceback" not in terminal.seen
-    assert terminal.attributes() == terminal.before

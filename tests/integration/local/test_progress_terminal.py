@@ -186,7 +186,8 @@ async def test_two_hundred_jobs_a_resize_and_a_whole_terminal_after_control_c(
 
     tmux.type(f"stty -a > {tmp_path}/before; echo ready")
     await eventually(look, lambda lines: "ready" in lines)
-    tmux.type(shlex.join([*COMMAND, f"--kubeconfig={server.kubeconfig}", f"--namespace={space}", "--watch"]))
+    watch = shlex.join([*COMMAND, f"--kubeconfig={server.kubeconfig}", f"--namespace={space}", "--watch"])
+    tmux.type(watch)
     lines = await eventually(look, shows("more jobs do not fit"))
     assert len(lines) <= 40
     shown = sum(bool(re.match(r"job-\d{3} ", line)) for line in lines)
@@ -225,6 +226,12 @@ async def test_two_hundred_jobs_a_resize_and_a_whole_terminal_after_control_c(
     before, after = ((tmp_path / name).read_text() for name in ("before", "after"))
     assert (before, "-echo " in before) == (after, False)
     assert tmux.value("alternate_on") == "0"
+
+    # SIGTERM, as `timeout` sends it, gives the terminal back, too.
+    tmux.type(f"timeout --foreground 8 {watch}; echo over")
+    await eventually(lambda: tmux.value("cursor_flag"), equals("0"))
+    await eventually(lambda: tmux.value("cursor_flag"), equals("1"))
+    await eventually(look, shows("over"))
     await client.close()
 
 

@@ -11,7 +11,7 @@ from trainwright.controller.initialize.folder import PARTS
 from trainwright.controller.initialize.providers import provider_class
 from trainwright.controller.initialize.reports import Progress
 from trainwright.controller.initialize.run import Run
-from trainwright.controller.initialize.settings import settings_of
+from trainwright.controller.initialize.selection import settings_of
 
 
 @dataclass

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.initialize.runs import initialize, tree
-from trainwright.controller.initialize import lock
+from trainwright.controller.initialize import folder as folders
 from trainwright.controller.initialize.contract import InitializeError
-from trainwright.controller.initialize.folder import Folder
-from trainwright.controller.initialize.lock import GONE_SECONDS, LOCK, locked
+from trainwright.controller.initialize.folder import GONE_SECONDS, LOCK, Folder, locked
 from trainwright.controller.runtime.testing.waiting import eventually
 
 
@@ -79,7 +78,7 @@ async def test_a_beating_lock_is_not_taken(tmp_path: Path) -> None:
 async def test_the_owner_beats_and_ends_when_its_lock_was_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.0)
+    monkeypatch.setattr(folders, "BEAT_SECONDS", 0.0)
 
     async def lose(folder: Folder) -> None:
         async with locked(folder, Waiting().lines.append):

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tests.assertions import does_not_raise
 from trainwright.controller.initialize.contract import InitializeError, RemoteFile
-from trainwright.controller.initialize.redaction import Redactor, secrets_in, secrets_of
-from trainwright.controller.initialize.selection import advice_on_weights, bad_name, check_names, matches
-from trainwright.controller.initialize.settings import settings_of
+from trainwright.controller.initialize.reports import Redactor, secrets_in, secrets_of
+from trainwright.controller.initialize.selection import advice_on_weights, bad_name, check_names, matches, settings_of
 
 
 def test_variables_and_defaults() -> None:

@@ -90,10 +90,11 @@ export function kept(storage, name) {
   }
 }
 
-/** Keep a text; where the browser keeps nothing, it lasts as long as the page. */
+/** Keep a text, or forget it if it is empty; where the browser keeps nothing, it lasts as long as the page. */
 export function keep(storage, name, text) {
   try {
-    globalThis[`${storage}Storage`].setItem(name, text);
+    if (text) globalThis[`${storage}Storage`].setItem(name, text);
+    else globalThis[`${storage}Storage`].removeItem(name);
   } catch {
     // As said above.
   }

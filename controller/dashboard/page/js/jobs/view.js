@@ -46,12 +46,16 @@ export class JobsView {
     );
     this.#ticker = setInterval(this.virtual.draw, 1000);
     addEventListener("keydown", this.#key);
-    keep("session", ADDRESS, this.#address());
+    this.#keepAddress();
   }
 
   /** The address has changed, as by the way back. */
   ask(query) {
     if (format(this.#selection) !== format(parse(query))) this.#choose(parse(query));
+  }
+
+  #keepAddress() {
+    keep("session", ADDRESS, this.#address() === WHOLE ? "" : this.#address());
   }
 
   #address() {
@@ -270,7 +274,7 @@ export class JobsView {
     this.#selection = { ...this.#selection, ...part };
     if (this.text.value !== this.#selection.text) this.text.value = this.#selection.text;
     history.replaceState(null, "", this.#address());
-    keep("session", ADDRESS, this.#address());
+    this.#keepAddress();
     if (this.#snapshot === null) return;
     this.#refresh();
     clearTimeout(this.#announceTimer);
