@@ -2,7 +2,8 @@
 """Binds pending pods to nodes.
 
 All pending pods are looked at together, so that the most important one is placed first. That is one key, which every
-change of a pod or a node queues.
+change of a pod or a node queues. Affinity and anti-affinity between pods and spread constraints are ignored: they say
+which of several nodes a pod goes to, and a local cluster has one.
 """
 
 from collections import Counter
@@ -21,7 +22,6 @@ from trainwright.api.objects import (
     created_of,
     deletion_timestamp_of,
     generation_of,
-    labels_of,
     name_of,
     namespace_of,
     spec_of,
@@ -29,7 +29,6 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.quantity import Quantity
-from trainwright.api.selectors import label_selector_of
 from trainwright.api.times import format_time
 from trainwright.controller.local.controllers.base import Check, ControllerBase, EventReport, PlannedWrite
 from trainwright.controller.local.controllers.objects import NODE, POD, is_terminal, node_of
@@ -126,7 +125,7 @@ def schedule(
     for pod in sorted(pending, key=rank):
         refusals: list[FitRefusal] = []
         for place in places:
-            refusal = _refusal_by_node(pod, place) or _refusal_by_pods(pod, place, places)
+            refusal = _refusal(pod, place)
             if refusal is None and check is not None and (reason := check(pod, place.pods)):
                 refusal = FitRefusal((reason,), by_room=True)
             if refusal is None:
@@ -138,7 +137,7 @@ def schedule(
             yield FitVerdict(pod, message=_message(refusals))
 
 
-def _refusal_by_node(pod: Document, place: NodeInfo) -> FitRefusal | None:
+def _refusal(pod: Document, place: NodeInfo) -> FitRefusal | None:
     node, spec = place.node, spec_of(pod)
     if spec_of(node).get("unschedulable") and not tolerates(spec, _CORDON):
         return FitRefusal(("node(s) were unschedulable",), by_room=False)
@@ -162,46 +161,6 @@ def _host_ports(pod: Document) -> set[tuple[str, int]]:
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
-
-
-def _refusal_by_pods(pod: Document, place: NodeInfo, places: Sequence[NodeInfo]) -> FitRefusal | None:
-    for term in _required(pod, "podAffinity"):
-        selected = [other for other in places if _selects_any(pod, term, other.pods)]
-        # Else the first of a group could never start.
-        is_first = not selected and _selects_any(pod, term, [pod]) and _is_near(term, place, place)
-        if not is_first and not any(_is_near(term, place, other) for other in selected):
-            return FitRefusal(("node(s) didn't match pod affinity rules",), by_room=False)
-    for term in _required(pod, "podAntiAffinity"):
-        if any(_is_near(term, place, other) and _selects_any(pod, term, other.pods) for other in places):
-            return FitRefusal(("node(s) didn't match pod anti-affinity rules",), by_room=True)
-    for there in places:
-        of_others = [(other, term) for other in there.pods for term in _required(other, "podAntiAffinity")]
-        if any(_selects_any(other, term, [pod]) and _is_near(term, place, there) for other, term in of_others):
-            return FitRefusal(("node(s) didn't satisfy existing pods anti-affinity rules",), by_room=True)
-    return None
-
-
-def _required(pod: Document, kind: str) -> Sequence[Document]:
-    affinity = (spec_of(pod).get("affinity") or {}).get(kind) or {}
-    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-
-
-def _is_near(term: Document, place: NodeInfo, other: NodeInfo) -> bool:
-    """Whether two nodes are in the same topology domain of the term."""
-    key = str(term.get("topologyKey"))
-    here, there = labels_of(place.node).get(key), labels_of(other.node).get(key)
-    return here is not None and here == there
-
-
-def _selects_any(owner: Document, term: Document, pods: Iterable[Document]) -> bool:
-    """Whether a term of `owner` means one of the pods. Namespaces are compared by name only: their labels are not read,
-    so a namespace selector, unless it is absent, selects every namespace."""
-    named = term.get("namespaces") or (namespace_of(owner),)
-    everywhere = term.get("namespaceSelector") is not None
-    selector = label_selector_of(term.get("labelSelector"))
-    return selector is not None and any(
-        selector.matches_document(pod) for pod in pods if everywhere or namespace_of(pod) in named
-    )
 
 
 def _message(refusals: Sequence[FitRefusal]) -> str:

@@ -25,13 +25,6 @@ SETTLED_SECONDS = 2.0
 
 
 async def pods_have_no_place(world: World, note: Note) -> None:
-    def label(value: str) -> Document:
-        return {"matchExpressions": [{"key": "app", "operator": "In", "values": [value]}]}
-
-    def near(kind: str, value: str) -> Document:
-        term = {"labelSelector": label(value), "topologyKey": "kubernetes.io/hostname"}
-        return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
-
     async def create(name: str, cpu: str = "1", port: int = 0, app: str = "", **spec: Any) -> None:
         container: Document = {**CONTAINER, "resources": {"requests": {"cpu": cpu}}}
         if port:
@@ -40,24 +33,19 @@ async def pods_have_no_place(world: World, note: Note) -> None:
         pod = {"containers": [container], "terminationGracePeriodSeconds": 1, **spec}
         await world.create(POD, name, pod, labels=labels)
 
-    await create("holder", "6", port=8080, app="alone", **near("podAntiAffinity", "lonely"))
+    await create("holder", "6", port=8080, app="alone")
     await world.running(1)
     await create("too-large", "99")
     await create("no-room", "3")
     await create("port", port=8080)
     await create("selector", "0", nodeSelector={"disk": "slow"})
-    await create("refuses-others", **near("podAntiAffinity", "alone"))
-    await create("is-refused", app="lonely")
-    await create("needs-others", "0", **near("podAffinity", "nobody"))
-    await create("first-of-group", app="group", **near("podAffinity", "group"))
     await create("gated", schedulingGates=[{"name": "example.com/gate"}])
     await create("of-another", schedulerName="another")
-    await world.running(2)
     await note("some wait")
     await world.client.delete(POD, "holder", world.namespace)
-    await world.running(5)
+    await world.running(2)
     await world.client.patch(POD, "gated", world.namespace, {"spec": {"schedulingGates": None}})
-    await world.running(6)
+    await world.running(3)
     await note("there is room")
 
 

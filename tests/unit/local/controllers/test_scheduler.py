@@ -118,14 +118,6 @@ FIRST = "0/1 nodes are available: "
 TAIL = ". no new claims to deallocate, preemption: 0/1 nodes are available: "
 HOPELESS = f"{TAIL}1 Preemption is not helpful for scheduling."
 VICTIMS = f"{TAIL}1 No preemption victims found for incoming pod."
-ANTI = {
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "host"}
-        ]
-    }
-}
-NEAR = {"podAffinity": ANTI["podAntiAffinity"]}
 
 
 @pytest.mark.parametrize(
@@ -156,27 +148,6 @@ NEAR = {"podAffinity": ANTI["podAntiAffinity"]}
             node(),
             f"{FIRST}1 node(s) didn't have free ports for the requested pod ports{VICTIMS}",
         ),
-        (
-            pending(spec={"affinity": ANTI}),
-            [pod(labels={"app": "x"})],
-            node(labels={"host": "h"}),
-            f"{FIRST}1 node(s) didn't match pod anti-affinity rules{VICTIMS}",
-        ),
-        (
-            pending(labels={"app": "x"}),
-            [pod(spec={"affinity": ANTI})],
-            node(labels={"host": "h"}),
-            f"{FIRST}1 node(s) didn't satisfy existing pods anti-affinity rules{VICTIMS}",
-        ),
-        (pending(spec={"affinity": NEAR}), [pod(labels={"app": "x"})], node(labels={"host": "h"}), None),
-        (
-            pending(spec={"affinity": NEAR}),
-            [],
-            node(labels={"host": "h"}),
-            f"{FIRST}1 node(s) didn't match pod affinity rules{HOPELESS}",
-        ),
-        # The first of a group that wants to be together.
-        (pending(labels={"app": "x"}, spec={"affinity": NEAR}), [], node(labels={"host": "h"}), None),
     ],
 )
 def test_a_pod_and_a_node(new: Document, others: list[Document], where: Document, message: str | None) -> None:
