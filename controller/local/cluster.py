@@ -26,7 +26,7 @@ from trainwright.controller.local.apiserver.admission.pod_security import PodSec
 from trainwright.controller.local.apiserver.admission.policies import Policies
 from trainwright.controller.local.apiserver.admission.request import Chain, Plugin
 from trainwright.controller.local.apiserver.admission.webhooks import Webhooks
-from trainwright.controller.local.apiserver.authorization.authorizer import AllowAuthenticated, Authorizer
+from trainwright.controller.local.apiserver.authorization.authorizer import Authorizer
 from trainwright.controller.local.apiserver.authorization.rbac import Escalation, RBACAuthorizer
 from trainwright.controller.local.apiserver.http.pages import GROUP as METRICS
 from trainwright.controller.local.apiserver.http.pages import (
@@ -44,9 +44,9 @@ from trainwright.controller.local.apiserver.identity.presets import add_presets
 from trainwright.controller.local.apiserver.identity.reviews import serve_identity
 from trainwright.controller.local.apiserver.identity.tokens import (
     AccountTokens,
-    IssuerPages,
     SigningKey,
     TokenAuthenticator,
+    issuer_page,
 )
 from trainwright.controller.local.apiserver.kinds.built_in import serve_built_in
 from trainwright.controller.local.apiserver.kinds.definitions import Definitions, DefinitionsState
@@ -172,7 +172,7 @@ async def assembled(
     authenticator = TokenAuthenticator(token, tokens.check)
     plugins = BuiltInPlugins(store, service_accounts=service_accounts)
     roles = RBACAuthorizer(store)
-    authorizer: Authorizer = roles if rbac else AllowAuthenticated()
+    authorizer = roles if rbac else Authorizer()
     escalation: tuple[Plugin, ...] = (Escalation(roles).check,) if rbac else ()
     policies, webhooks = Policies(store, registry, conversions), Webhooks(store, registry, caller, conversions)
     admission = Chain(
@@ -183,14 +183,14 @@ async def assembled(
     server = APIServer(
         store,
         registry,
-        authenticator,
+        authenticator.user,
         admission,
         pages=(
             health,
             version,
             DiscoveryPages(registry),
             OpenAPIPages(registry),
-            IssuerPages(signing_key, tokens.issuer, address),
+            partial(issuer_page, signing_key, tokens.issuer, address),
         ),
         conversions=conversions,
         authorizer=authorizer,

@@ -222,9 +222,9 @@ class Examination:
             for path, new, status, answer in [*changes, (LABELS, labelled, *await self._put(labelled))]
             if status == 200 and answer["metadata"].get("generation", 0) > new["metadata"].get("generation", 0)
         }
-        if self._kind.generation and not counted and "spec" in published_models()[self._kind.model]["properties"]:
+        if self._kind.generation and not counted:
             # No change of the samples was accepted.
-            counted.add("spec")
+            counted = {"spec", "template"} & published_models()[self._kind.model]["properties"].keys()
         self._kind.counted = tuple(sorted(counted))
 
     async def _changes(self, stored: Document) -> list[Change]:

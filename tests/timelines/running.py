@@ -10,8 +10,9 @@ import msgspec
 import yaml
 
 from tests.builders import condition, counts, ended, pod
+from tests.lined import difference
 from tests.timelines.commands import answer
-from tests.timelines.format import Case, difference
+from tests.timelines.format import Case
 from tests.virtual_trainer import SPACE, VirtualTrainer
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.kubernetes.core.v1 import Pod

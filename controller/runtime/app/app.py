@@ -43,7 +43,6 @@ from trainwright.controller.runtime.controller.sources import Mapper, Predicate,
 from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import ConfigurationError, ErrorCause
 from trainwright.controller.runtime.kinds import Described, Kind, resource_of
-from trainwright.controller.runtime.manager.manager import Elector, Manager, ProcessSettings, ServerSettings
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.webhook.admission import (
     ALLOWED,
@@ -57,6 +56,8 @@ from trainwright.controller.runtime.webhook.conversion import Conversions
 from trainwright.controller.runtime.workqueue.limiters import Limiter
 
 if TYPE_CHECKING:
+    # Loads the HTTP stack, which whoever only prints or imports an operator need not wait for.
+    from trainwright.controller.runtime.manager.manager import Elector, Manager, ProcessSettings, ServerSettings
     from trainwright.controller.runtime.webhook.webhooks import Certificates
 
 O = TypeVar("O", bound=AnyObject)  # noqa: E741 - the object
@@ -68,7 +69,7 @@ Warnings: TypeAlias = Iterable[str] | None
 Problems: TypeAlias = AdmissionResponse | ErrorCause | Iterable[ErrorCause | str] | None
 Defaults = Callable[[M, AdmissionRequest[M]], Warnings | Awaitable[Warnings]]
 Validates = Callable[[M, AdmissionRequest[M]], Problems | Awaitable[Problems]]
-_Extension = Callable[[Manager], None]
+_Extension: TypeAlias = Callable[["Manager"], None]
 
 
 class App:
@@ -304,20 +305,20 @@ class App:
         config: ClusterConfig,
         *,
         namespace: str = "",
-        servers: ServerSettings = ServerSettings(),
-        process: ProcessSettings = ProcessSettings(),
+        servers: "ServerSettings | None" = None,
+        process: "ProcessSettings | None" = None,
         transport: Transport | None = None,
-        elector: Elector | None = None,
+        elector: "Elector | None" = None,
         webhooks: "Certificates | None" = None,
         webhook_address: str = ":9443",
-    ) -> Manager:
+    ) -> "Manager":
         """The manager of one process, with everything that is declared; the first arguments are those of `Manager`.
 
         Args:
             config: how to reach the API server.
             namespace: reconcile the objects of this namespace alone.
-            servers: what is served over HTTP.
-            process: how the process lists, stops and manages its memory.
+            servers: what is served over HTTP; None: as `ServerSettings()`.
+            process: how the process lists, stops and manages its memory; None: as `ProcessSettings()`.
             transport: sends the requests; None: HTTP.
             elector: leader election; None: this process always leads.
             webhooks: the certificates of the declared webhooks; None: they are not served.
@@ -326,13 +327,15 @@ class App:
         Raises:
             ConfigurationError: the declarations do not fit together.
         """
+        from trainwright.controller.runtime.manager.manager import Manager, ProcessSettings, ServerSettings  # noqa: PLC0415
+
         made = Manager(
             config,
             field_manager=self.name,
             namespace=namespace,
             user_agent=self.name,
-            servers=servers,
-            process=process,
+            servers=servers or ServerSettings(),
+            process=process or ProcessSettings(),
             transport=transport,
             elector=elector,
         )
@@ -342,7 +345,7 @@ class App:
             self._serve(made, operator, handlers, webhooks, webhook_address)
         return made
 
-    def join(self, manager: Manager) -> dict[str, AdmissionHandler]:
+    def join(self, manager: "Manager") -> dict[str, AdmissionHandler]:
         """Add everything that is declared to a manager that others share, with its field manager.
 
         Returns the handlers of the declared webhooks, by path; whoever made the manager serves them.
@@ -365,7 +368,7 @@ class App:
 
     def _serve(
         self,
-        manager: Manager,
+        manager: "Manager",
         operator: Operator,
         handlers: Mapping[str, AdmissionHandler],
         certificates: "Certificates",
@@ -415,7 +418,7 @@ def _one_or_many(found: Iterable[Any] | None) -> Iterable[Any]:
     return [found] * bool(found) if isinstance(found, str) else found or ()
 
 
-def _add(manager: Manager, declared: Reconciled, controllers: Sequence[Reconciled]) -> None:
+def _add(manager: "Manager", declared: Reconciled, controllers: Sequence[Reconciled]) -> None:
     uses = declared.uses
     builder = manager.controller(declared.name, uses)
     kind = uses.kind
@@ -446,7 +449,7 @@ def _add(manager: Manager, declared: Reconciled, controllers: Sequence[Reconcile
         _ = manager.recorder  # its first use adds it to the process
 
 
-def _reconciler(manager: Manager, declared: Reconciled) -> Reconciler:
+def _reconciler(manager: "Manager", declared: Reconciled) -> Reconciler:
     """The reconciler of keys that calls the one of objects."""
     kind: Any = declared.uses.kind
     # Where the cache holds more than the selected ones, a child can name an owner that is not one of them.

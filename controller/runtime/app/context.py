@@ -6,7 +6,7 @@ missing. `manager`, and by it the client and the cache, is there for everything 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, cast, get_args, overload
 
 import msgspec
 
@@ -19,14 +19,16 @@ from trainwright.controller.runtime.controller.controller import Backoff, Done, 
 from trainwright.controller.runtime.errors import ConfigurationError, NotFound
 from trainwright.controller.runtime.events.correlator import NormalOrWarning
 from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, resource_of
-from trainwright.controller.runtime.manager.manager import Manager
 from trainwright.controller.runtime.selectors import parse_label_selector
+
+if TYPE_CHECKING:
+    from trainwright.controller.runtime.manager.manager import Manager
 
 
 class Context:
     """One call of a reconciler. Use it within the call only."""
 
-    def __init__(self, manager: Manager, declared: Reconciled, obj: AnyObject) -> None:
+    def __init__(self, manager: "Manager", declared: Reconciled, obj: AnyObject) -> None:
         self.manager = manager
         self.object = obj
         """The object of the call, as the cache has it; not to be changed."""

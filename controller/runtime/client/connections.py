@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Direct connections to the API server: HTTP/1.1 on asyncio's protocols, answers parsed by llhttp (httptools).
 
-A request costs a third of what it costs in aiohttp's session (measured in docs/decisions.md); `proxied` uses that
-library where a proxy or a websocket needs more than this. A request is written in one piece, so the write permission is
+A request costs a third of what it costs in aiohttp's session (measured in docs/decisions.md). Through a proxy, a
+connection is a tunnel (CONNECT), also without TLS. A request is written in one piece, so the write permission is
 checked once, directly before its bytes are handed to the socket. A connection carries one exchange at a time. It is
 used again only after an answer that was read to its end, and aborted after anything else.
 """
 
 import asyncio
+import base64
 import socket
 import ssl
 from collections import deque
 from typing import NamedTuple, cast
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import aiohappyeyeballs
 import httptools
@@ -38,9 +40,16 @@ class Address(NamedTuple):
     port: int
     certificate_name: str | None = None
     """The name in the server's certificate, where it is not that of the host."""
+    proxy: str | None = None
+    """URL of the proxy that leads there."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def way(self) -> str:
+        """The server and the proxy, without its credentials, for messages."""
+        return f"{self} through the proxy {urlsplit(self.proxy).netloc.rpartition('@')[2]}" if self.proxy else str(self)
 
 
 class Connections:
@@ -159,25 +168,22 @@ class Connections:
             raise
 
     async def _connect(self, request: Request) -> "_Connection":
-        host, port, name = self._address
+        name = self._address.certificate_name or self._address.host
         try:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    infos = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                    found = await aiohappyeyeballs.start_connection(
-                        infos, happy_eyeballs_delay=ADDRESS_SECONDS, loop=self._loop
-                    )
+                    found = await self._reach()
                     _, connection = await self._loop.create_connection(
                         lambda: _Connection(self),
                         sock=found,
                         ssl=self._context,
-                        server_hostname=(name or host) if self._context else None,
+                        server_hostname=name if self._context else None,
                     )
             except TimeoutError as error:
                 text = str(error) or f"no connection within {CONNECT_SECONDS:.0f} s"
-                raise Unreachable(f"{request}: cannot connect to {self._address}: {text}") from error
+                raise Unreachable(f"{request}: cannot connect to {self._address.way}: {text}") from error
             except OSError as error:
-                raise Unreachable(f"{request}: cannot connect to {self._address}: {reason_of(error)}") from error
+                raise Unreachable(f"{request}: cannot connect to {self._address.way}: {reason_of(error)}") from error
         except BaseException:
             self._opening -= 1
             self._hand_on()
@@ -191,6 +197,36 @@ class Connections:
             connection.abort()
             raise ConnectionLost(f"{request}: the transport is closed")
         return connection
+
+    async def _reach(self) -> socket.socket:
+        """A socket that is connected to the server. Raises OSError."""
+        proxy = urlsplit(self._address.proxy or "")
+        host, port = (proxy.hostname, proxy.port or 80) if proxy.hostname else (self._address.host, self._address.port)
+        infos = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=ADDRESS_SECONDS, loop=self._loop)
+        if proxy.hostname:
+            try:
+                await self._tunnel(found, proxy)
+            except BaseException:
+                found.close()
+                raise
+        return found
+
+    async def _tunnel(self, connected: socket.socket, proxy: SplitResult) -> None:
+        """Ask the proxy for a connection to the server. Raises OSError if it refuses."""
+        lines = [f"CONNECT {self._address} HTTP/1.1", f"Host: {self._address}"]
+        if proxy.username is not None:
+            pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+            lines.append(f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}")
+        await self._loop.sock_sendall(connected, "\r\n".join([*lines, "", ""]).encode())
+        answer = b""
+        while b"\r\n\r\n" not in answer and len(answer) < READ_BUFFER:  # the server says nothing before it is asked
+            if not (chunk := await self._loop.sock_recv(connected, 2**12)):
+                break
+            answer += chunk
+        status = answer.partition(b"\r\n")[0].decode("latin-1")
+        if status.split(" ")[1:2] != ["200"]:
+            raise OSError(f"it answers {status or 'nothing'}")
 
     def release(self, connection: "_Connection") -> None:
         """The connection has no exchange any more."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The transport over HTTP: credentials, TLS files, and which pool carries a request.
 
-Direct requests and streams use the connections of `connections`; those through a proxy, and websockets, use `proxied`.
-There are two pools of each. The one for requests is bounded, so a burst cannot open a thousand connections. The one for
-streams is unbounded, because each watch holds a connection for minutes and must never delay a write. Streams have no
-total time limit. The client decides what is retried. After a 401 the credentials are renewed and the request is sent
-once more, which is safe for every verb because the server did not process it.
+Requests and streams use the connections of `connections`; websockets use `websockets`. There are two pools. The one for
+requests is bounded, so a burst cannot open a thousand connections. The one for streams is unbounded, because each watch
+holds a connection for minutes and must never delay a write. Streams have no total time limit. The client decides what
+is retried. After a 401 the credentials are renewed and the request is sent once more, which is safe for every verb
+because the server did not process it.
 """
 
 import asyncio
@@ -30,9 +30,10 @@ from trainwright.controller.runtime.client.credentials import (
 )
 from trainwright.controller.runtime.client.exchange import RawAnswer
 from trainwright.controller.runtime.client.transport import Request, Response, Stream
+from trainwright.controller.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from trainwright.controller.runtime.client.proxied import HTTPSocket, SessionAnswer, Sessions
+    from trainwright.controller.runtime.client.websockets import HTTPSocket, WebSockets
 
 CONNECTIONS = 64
 """Maximum of requests in flight, not counting streams."""
@@ -44,30 +45,25 @@ class _Pools:
 
     def __init__(self, config: ClusterConfig, context: ssl.SSLContext | None, limit: int, proxy: str | None) -> None:
         base = urlsplit(config.server)
-        address = Address(base.hostname or "", base.port or _PORTS.get(base.scheme, 443), config.tls_server_name)
+        port = base.port or _PORTS.get(base.scheme, 443)
+        address = Address(base.hostname or "", port, config.tls_server_name, proxy)
         self.requests = Connections(address, context, limit=limit)
         self.streams = Connections(address, context)
         self._config = config
         self._context = context
-        self._limit = limit
         self._proxy = proxy
-        self._sessions: Sessions | None = None
+        self._sockets: WebSockets | None = None
 
     @property
-    def sessions(self) -> "Sessions":
-        """Those of aiohttp."""
-        if self._sessions is None:
-            from trainwright.controller.runtime.client.proxied import Sessions  # noqa: PLC0415 - 0.3 s and 27 MB
+    def sockets(self) -> "WebSockets":
+        if self._sockets is None:
+            from trainwright.controller.runtime.client.websockets import WebSockets  # noqa: PLC0415 - 0.3 s and 27 MB
 
             base = urlsplit(self._config.server)
-            self._sessions = Sessions(
-                f"{base.scheme}://{base.netloc}{base.path.rstrip('/')}",
-                self._context,
-                limit=self._limit,
-                certificate_name=self._config.tls_server_name,
-                proxy=self._proxy,
-            )
-        return self._sessions
+            origin = f"{base.scheme}://{base.netloc}{base.path.rstrip('/')}"
+            name = self._config.tls_server_name
+            self._sockets = WebSockets(origin, self._context, certificate_name=name, proxy=self._proxy)
+        return self._sockets
 
     def retire(self) -> None:
         """Close idle connections; running exchanges finish."""
@@ -77,14 +73,15 @@ class _Pools:
     async def close(self) -> None:
         self.requests.close()
         self.streams.close()
-        if self._sessions is not None:
-            await self._sessions.close()
+        if self._sockets is not None:
+            await self._sockets.close()
 
 
 class HTTPTransport:
     """Talks to the server of one `ClusterConfig`. Create it inside a running event loop."""
 
     def __init__(self, config: ClusterConfig, *, connections: int = CONNECTIONS) -> None:
+        """Raises ConfigurationError for a proxy that is not one of http."""
         self._config = config
         self._authorization = authorization_of(config)
         self._tls = TLSFiles(config)
@@ -93,6 +90,8 @@ class HTTPTransport:
         self._tls_checked = self._loop.time()
         self._connections = connections
         self._proxy = config.proxy_url or _environment_proxy(config.server)
+        if self._proxy and urlsplit(self._proxy).scheme != "http":
+            raise ConfigurationError(f"the proxy {self._proxy} is not supported: use one with http://")
         base = urlsplit(config.server)
         self._host = base.netloc.rpartition("@")[2]
         self._prefix = base.path.rstrip("/")
@@ -150,18 +149,10 @@ class HTTPTransport:
 
     async def _send(self, request: Request, credential: Credential) -> Response:
         await self._renew_tls(credential.certificate)
-        if self._proxy is None:
-            return await self._pools.requests.send(request, self._prefix + request.path, self._head(credential))
-        answer = await self._pools.sessions.exchange(request, self._headers(credential), stream=False)
-        try:
-            return Response(answer.status, answer.headers, await answer.read(), answer.warnings())
-        finally:
-            answer.end()
+        return await self._pools.requests.send(request, self._prefix + request.path, self._head(credential))
 
-    async def _open_stream(self, request: Request, credential: Credential) -> "RawAnswer | SessionAnswer":
+    async def _open_stream(self, request: Request, credential: Credential) -> RawAnswer:
         await self._renew_tls(credential.certificate)
-        if self._proxy is not None:
-            return await self._pools.sessions.exchange(request, self._headers(credential), stream=True)
         target = self._prefix + request.path
         return await self._pools.streams.exchange(request, target, self._head(credential), stream=True)
 
@@ -169,7 +160,7 @@ class HTTPTransport:
         self, request: Request, protocols: Sequence[str], limit: int, credential: Credential
     ) -> "HTTPSocket":
         await self._renew_tls(credential.certificate)
-        return await self._pools.sessions.connect(request, self._headers(credential), protocols, limit)
+        return await self._pools.sockets.connect(request, self._headers(credential), protocols, limit)
 
     def _headers(self, credential: Credential) -> list[tuple[str, str]]:
         """The headers of every request with this credential."""

@@ -20,8 +20,8 @@ from yarl import URL
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.credentials import TLSFiles
 from trainwright.controller.runtime.client.http import HTTPTransport
-from trainwright.controller.runtime.client.proxied import abort
 from trainwright.controller.runtime.client.transport import Request, WebSocket
+from trainwright.controller.runtime.client.websockets import abort
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.scripted import frame, status_body

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.integration.local.gadgets import definition
+from tests.integration.local.random_writes import groups
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.local.cluster import RunningServer, api_server
 
@@ -18,11 +18,11 @@ METHODS = [
     *("GET", "GET", "GET", "POST", "POST", "PUT", "PATCH", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "FOO", ""),
 ]
 GROUPS = [
-    *("api/v1", "apis/batch/v1", "apis/coordination.k8s.io/v1", "apis/apply.example.com/v1", "apis/x/v1"),
+    *("api/v1", "apis/batch/v1", "apis/coordination.k8s.io/v1", "apis/schema.example.com/v1", "apis/x/v1"),
     *("api", "apis", "api/v2", ""),
 ]
 KINDS = [
-    *("pods", "configmaps", "jobs", "leases", "gadgets", "namespaces", "nodes", "secrets", "events", "tokenreviews"),
+    *("pods", "configmaps", "jobs", "leases", "shapes", "namespaces", "nodes", "secrets", "events", "tokenreviews"),
     *("nothing", "%00", ".."),
 ]
 SERVED = [
@@ -30,7 +30,7 @@ SERVED = [
     *(("api/v1", kind) for kind in ("namespaces", "nodes")),
     ("apis/batch/v1", "jobs"),
     ("apis/coordination.k8s.io/v1", "leases"),
-    ("apis/apply.example.com/v1", "gadgets"),
+    ("apis/schema.example.com/v1", "shapes"),
     ("apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
     ("apis/authentication.k8s.io/v1", "tokenreviews"),
     ("apis/admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"),
@@ -106,7 +106,7 @@ FIELDS = (
 
 def nearly_right() -> dict[str, Any]:
     """An object that has one or two things wrong."""
-    kind = random.choice((("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"), ("apply.example.com/v1", "Gadget")))
+    kind = random.choice((("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"), ("schema.example.com/v1", "Shape")))
     made: dict[str, Any] = {"apiVersion": kind[0], "kind": kind[1], "metadata": {"name": random.choice("abc")}}
     place = made if random.random() < 0.5 else made["metadata"]
     place[random.choice(FIELDS)] = value()
@@ -193,7 +193,7 @@ def bombard(seed: int, count: int) -> tuple[Counter[int], list[str]]:
                         method="POST",
                         path="/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
                         headers={"authorization": f"Bearer {token}"},
-                        body=json.dumps(definition("gadgets")).encode(),
+                        body=json.dumps(groups()["shapes"]["definition"]).encode(),
                     )
                 )
                 return await _bombard(api, count)

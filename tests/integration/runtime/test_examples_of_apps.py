@@ -139,6 +139,38 @@ def test_a_website_is_mended_and_counted(local_cluster: LocalCluster, example: M
         eventually_sync(ready, equals({"ready": 1}))
 
 
+@pytest.mark.parametrize("example", ["volumes"], indirect=True)
+def test_a_claim_follows_size_and_labels_of_its_owner_and_keeps_those_of_others(
+    local_cluster: LocalCluster, example: ModuleType
+) -> None:
+    local_cluster.install_crds(example.app.crds)
+    stored = local_cluster.stored
+
+    def claim() -> Any:
+        found = stored.get("persistentvolumeclaim", "data", "default")
+        return found and (found["spec"]["resources"]["requests"]["storage"], found["metadata"].get("labels") or {})
+
+    def wanted(size: str, **labels: str) -> None:
+        local_cluster.apply(
+            named("kopf.dev/v1", "EphemeralVolumeClaim", "data", metadata={"labels": labels}, spec={"size": size})
+        )
+
+    with running(example.app, local_cluster):
+        wanted("1G", owner="me", app="shop")
+        eventually_sync(claim, equals(("1G", {"owner": "me", "app": "shop"})))
+        stored.patch("persistentvolumeclaim", "data", {"metadata": {"labels": {"theirs": "x"}}}, "default")
+        wanted("1G", owner="you")
+        eventually_sync(claim, equals(("1G", {"owner": "you", "theirs": "x"})))
+        stored.delete("persistentvolumeclaim", "data", "default", wait=False)
+        eventually_sync(claim, equals(("1G", {"owner": "you"})))
+        # Only a bound claim may grow.
+        stored.patch("persistentvolumeclaim", "data", {"status": {"phase": "Bound"}}, "default", subresource="status")
+        wanted("2G")
+        eventually_sync(claim, equals(("2G", {})))
+        with pytest.raises(Exception, match=r"spec\.size: Required value"):
+            local_cluster.apply(named("kopf.dev/v1", "EphemeralVolumeClaim", "bad", spec={}))
+
+
 VIRTUAL = {
     "web": (named("v1", "ConfigMap", "a", metadata={"labels": {"web": "yes"}}), "services", 1),
     "databases": (
@@ -152,6 +184,7 @@ VIRTUAL = {
         "configmaps",
         20,
     ),
+    "volumes": (named("kopf.dev/v1", "EphemeralVolumeClaim", "a", spec={"size": "1G"}), "persistentvolumeclaims", 1),
     "website": (named("pages.example.com/v1", "Website", "a", spec={"html": ""}), "deployments.apps", 1),
 }
 """What a user makes, and the kind and the number of objects that the operator writes."""

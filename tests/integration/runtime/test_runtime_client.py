@@ -260,6 +260,6 @@ async def test_a_rotated_authority_is_read_again(config: ClusterConfig, tmp_path
 async def test_a_proxy_is_used_where_the_kubeconfig_names_one(config: ClusterConfig) -> None:
     """An unreachable proxy is proof enough that it was asked."""
     client = Client(HTTPTransport(replace(config, proxy_url="http://127.0.0.1:1")))
-    with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:1: Connection refused$"):
+    with pytest.raises(Unreachable, match=r" through the proxy 127\.0\.0\.1:1: Connection refused$"):
         await client.get(ConfigMap, "none", "default")
     await client.close()

@@ -7,7 +7,6 @@ import yaml
 
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.plugins.contract import OFFLINE, ClusterFacts
-from trainwright.plugins.contract.errors import Verdict
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, built_in
 from trainwright.plugins.testing import Result, runtime, train_job
@@ -46,23 +45,3 @@ def outcome(made: TrainingRuntime, spec: str = "", *, facts: ClusterFacts = OFFL
     job = train_job(spec, **fields)
     run = PIPELINE.begin(job, made)
     return Result(run.validate(facts), run.render(facts))
-
-
-def verdict(made: TrainingRuntime, spec: str = "", **fields: Any) -> Verdict:
-    return PIPELINE.begin(train_job(spec, **fields), made).validate(OFFLINE)
-
-
-def errors(found: Verdict) -> list[tuple[str, str]]:
-    return [(error.path, error.type.value) for error in found.errors]
-
-
-def resources(**amounts: Any) -> dict[str, Any]:
-    names = {"gpu": "nvidia.com/gpu"}
-    return {names.get(name, name): amount for name, amount in amounts.items()}
-
-
-def pods(result: Result) -> dict[str, int]:
-    """Number of pods of each replicated job."""
-    return {
-        job["name"]: job["template"]["spec"]["parallelism"] for job in result.object("JobSet")["spec"]["replicatedJobs"]
-    }

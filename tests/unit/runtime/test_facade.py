@@ -50,7 +50,12 @@ def test_the_tour_names_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "library"), [("Terminal, Key, set_condition", "aiohttp"), ("App, Context, Manager", "cryptography")]
+    ("names", "library"),
+    [
+        ("Terminal, Key, set_condition", "aiohttp"),
+        ("App, Context, Manager", "cryptography"),
+        ("App, Context", "aiohttp"),
+    ],
 )
 def test_what_is_not_used_costs_nothing(names: str, library: str) -> None:
     code = f"import sys; from trainwright.controller.runtime import {names}; sys.exit({library!r} in sys.modules)"

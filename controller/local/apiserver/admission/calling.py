@@ -6,7 +6,7 @@ import base64
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -22,20 +22,6 @@ Answerer: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 
 class CallError(Exception):
     """A webhook was not reached, or did not answer as it should."""
-
-
-class Caller(Protocol):
-    """Sends a review."""
-
-    async def send(self, configuration: Document, body: bytes, seconds: float) -> bytes:
-        """The answer's body. Raises CallError, and TimeoutError for a webhook of this process.
-
-        Args:
-            configuration: `clientConfig` of the webhook.
-            body: the review.
-            seconds: how long to wait at most.
-        """
-        ...
 
 
 class ServiceAddresses:
@@ -105,7 +91,10 @@ class WebhookCaller:
         self._here[origin.rstrip("/")] = answerer
 
     async def send(self, configuration: Document, body: bytes, seconds: float) -> bytes:
-        """See Caller."""
+        """The answer's body. Raises CallError, and TimeoutError for a webhook of this process.
+
+        `configuration` is the `clientConfig` of the webhook, `body` the review.
+        """
         bundle: str | None = configuration.get("caBundle") or ""
         url, host = configuration.get("url"), None
         if not url:

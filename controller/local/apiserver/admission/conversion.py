@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.calling import Caller, CallError
+from trainwright.controller.local.apiserver.admission.calling import CallError, WebhookCaller
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.kinds.conversion import ConversionError
 from trainwright.controller.local.apiserver.kinds.registry import Resource
@@ -19,7 +19,7 @@ _SECONDS = 30.0
 class Conversions:
     """Asks conversion webhooks. Most resources have none, and nothing is awaited for them."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: WebhookCaller) -> None:
         self._caller = caller
 
     async def prepare(self, resource: Resource, found: Iterable[StoredObject]) -> None:

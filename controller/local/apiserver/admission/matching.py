@@ -21,13 +21,7 @@ def is_exempt(request: AdmissionRequest) -> bool:
 
 
 class MatchScope:
-    """Which requests the rules and selectors of a webhook or of a policy are about.
-
-    Args:
-        document: with `namespaceSelector`, `objectSelector`, `matchPolicy`.
-        rules: those of which one must match.
-        excluded: those of which none may match.
-    """
+    """Which requests a webhook or policy is about: one of `rules` must match, none of `excluded`, and the selectors."""
 
     def __init__(self, document: Document, rules: Sequence[Document], excluded: Sequence[Document] = ()) -> None:
         self._rules = rules

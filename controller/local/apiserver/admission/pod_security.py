@@ -103,11 +103,7 @@ def _wrong(mode: str, value: str, why: str) -> DocumentError:
 
 
 class PodSecurity:
-    """Holds pods to the levels of their namespaces; `validate` is a plugin of the admission chain.
-
-    Args:
-        store: of namespaces and pods.
-    """
+    """Holds pods to the levels of their namespaces; `validate` is a plugin of the admission chain."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

@@ -112,10 +112,7 @@ class Policies:
                 raise refused from error
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Refuse what a policy refuses, with the first failure; warn of what is only to be warned of.
-
-        Raises StatusError.
-        """
+        """Refuse with the first failure, and warn of what is only to be warned of. Raises StatusError."""
         policies = self._policies(*_VALIDATING)
         if not policies or is_exempt(request):
             return
@@ -197,10 +194,9 @@ class Policies:
     async def _parameters(
         self, policy: _Policy, binding: _Binding, request: AdmissionRequest
     ) -> Sequence[Document | None]:
-        """The parameters for a request: one None where there is nothing to give, none where the policy is not asked.
+        """The parameters for a request: [None] where there is nothing to give, none where the policy is not asked.
 
-        Raises:
-            ParameterError: there is no such kind, or no object and that is to be refused.
+        Raises ParameterError where there is no such kind, or no object and that is to be refused.
         """
         kind, reference = policy.spec.get("paramKind"), binding.spec.get("paramRef")
         if kind is None or reference is None:
@@ -264,13 +260,7 @@ def _scope(document: Document) -> MatchScope:
 
 
 def failures(spec: Document, facts: Document, *, ignore_errors: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with a request: message and reason of each validation that does not hold, or cannot be evaluated.
-
-    Args:
-        spec: of the policy.
-        facts: values of all variables but `variables`.
-        ignore_errors: pass over what cannot be evaluated.
-    """
+    """Message and reason of each validation that does not hold, or cannot be evaluated."""
     try:
         if not conditions_hold(spec.get("matchConditions") or (), facts):
             return
@@ -290,15 +280,9 @@ def failures(spec: Document, facts: Document, *, ignore_errors: bool) -> Iterato
 
 
 def mutated(spec: Document, facts: Document, patch: Callable[[str, Document, Any], Document]) -> Iterator[Document]:
-    """The object after each mutation of a policy, which sees what the one before made.
+    """The object after each mutation of a policy, which sees what the one before made; `patch` applies what it gives.
 
-    Args:
-        spec: of the policy.
-        facts: values of all variables but `variables`.
-        patch: applies what an expression gives, by `patchType`.
-
-    Raises:
-        EvaluationError: an expression cannot be evaluated, or what it gives cannot be applied.
+    Raises EvaluationError where an expression cannot be evaluated, or what it gives cannot be applied.
     """
     made: Document = facts["object"]
     if not conditions_hold(spec.get("matchConditions") or (), facts):

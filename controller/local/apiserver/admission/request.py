@@ -101,12 +101,9 @@ Plugin: TypeAlias = Callable[[AdmissionRequest], Awaitable[None]]
 
 
 class Chain:
-    """Plugins, one after the other.
+    """Plugins, one after the other: those that may change the object, then those that may refuse it.
 
-    Args:
-        mutating: those that may change the object, before it is validated.
-        validating: those that may refuse it after that. The first refusal is the answer.
-        again: the plugin that completes objects, and does so again where one after it has changed the object.
+    `again` completes objects, and does so again where one after it has changed the object.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import new_uid
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.calling import Caller, CallError
+from trainwright.controller.local.apiserver.admission.calling import CallError, WebhookCaller
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.matching import (
     GROUP,
@@ -67,7 +67,7 @@ class Webhooks:
     """Asks the webhooks that are registered in the store; `mutate` and `validate` are plugins of the chain."""
 
     def __init__(
-        self, store: ObjectStore, registry: ResourceRegistry, caller: Caller, conversions: Conversions
+        self, store: ObjectStore, registry: ResourceRegistry, caller: WebhookCaller, conversions: Conversions
     ) -> None:
         self._conversions = conversions
         self._store = store

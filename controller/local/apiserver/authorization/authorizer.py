@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user wants to do, who decides it, and the authorizer that allows everything."""
+"""What a user wants to do, and the authorizer that allows everything."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from trainwright.api.names import path_segment
 from trainwright.api.objects import Document
@@ -112,29 +112,17 @@ class UserRules(NamedTuple):
     """Why some may be missing."""
 
 
-class Authorizer(Protocol):
-    """Tells who may do what."""
+class Authorizer:
+    """Tells who may do what: users with credentials may do everything, all others what is public."""
 
     def decide(self, wanted: Attributes) -> AccessDecision:
         """Whether a user may do something."""
-        ...
-
-    def rules(self, user: User, namespace: str) -> UserRules:
-        """What a user may do in a namespace, and in the whole cluster."""
-        ...
-
-
-class AllowAuthenticated:
-    """Users with credentials may do everything, all others what is public."""
-
-    def decide(self, wanted: Attributes) -> AccessDecision:
-        """See Authorizer."""
         if _has_credentials(wanted.user):
             return AccessDecision(True)
         return AccessDecision(not wanted.is_resource and wanted.path.rstrip("/") in PUBLIC)
 
     def rules(self, user: User, namespace: str) -> UserRules:  # noqa: ARG002 - the same everywhere
-        """See Authorizer."""
+        """What a user may do in a namespace, and in the whole cluster."""
         if _has_credentials(user):
             return UserRules(list(EVERYTHING))
         return UserRules([{"verbs": ["*"], "nonResourceURLs": list(PUBLIC)}])

@@ -10,6 +10,8 @@ https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalati
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 from trainwright.api.objects import Document
@@ -21,10 +23,11 @@ from trainwright.controller.local.apiserver.authorization.authorizer import (
     MASTERS,
     AccessDecision,
     Attributes,
+    Authorizer,
     UserRules,
 )
 from trainwright.controller.local.apiserver.errors import StatusError, forbidden, not_found
-from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, RequestInfo, User
+from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, ANONYMOUS, RequestInfo, User
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.values import quoted
 
@@ -43,52 +46,30 @@ def allows(rule: Document, wanted: Attributes) -> bool:
         return False
     if not wanted.is_resource:
         return any(_url_covers(url, wanted.path) for url in _of(rule, "nonResourceURLs"))
-    names = _of(rule, "resourceNames")
-    return (
-        _has(_of(rule, "apiGroups"), wanted.group)
-        and _names_resource(_of(rule, "resources"), wanted)
-        and (not names or wanted.name in names)
-    )
-
-
-def _names_resource(resources: Sequence[str], wanted: Attributes) -> bool:
-    if "*" in resources or wanted.combined in resources:
-        return True
-    return bool(wanted.subresource) and f"*/{wanted.subresource}" in resources
+    names, resources = _of(rule, "resourceNames"), _of(rule, "resources")
+    named = _has(resources, wanted.combined) or (bool(wanted.subresource) and f"*/{wanted.subresource}" in resources)
+    return named and _has(_of(rule, "apiGroups"), wanted.group) and (not names or wanted.name in names)
 
 
 def uncovered(owned: Sequence[Document], wanted: Iterable[Document]) -> list[Document]:
     """What of the wanted rules the owned ones do not allow, one verb on one resource each."""
-    return [part for rule in wanted for part in _parts(rule) if not any(_covers(one, part) for one in owned)]
+    parts = (part for rule in wanted for part in _parts(rule))
+    return [rule for rule, attributes in parts if not any(allows(one, attributes) for one in owned)]
 
 
-def _parts(rule: Document) -> Iterator[Document]:
+def _parts(rule: Document) -> Iterator[tuple[Document, Attributes]]:
+    """The parts of a rule, as rules and as what they allow."""
     names = _of(rule, "resourceNames")
-    for group in _of(rule, "apiGroups"):
-        for resource in _of(rule, "resources"):
-            for verb in _of(rule, "verbs"):
-                part: Document = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-                yield from ({**part, "resourceNames": [name]} for name in names) if names else (part,)
-    for url in _of(rule, "nonResourceURLs"):
-        for verb in _of(rule, "verbs"):
-            yield {"nonResourceURLs": [url], "verbs": [verb]}
-
-
-def _covers(rule: Document, part: Document) -> bool:
-    names, wanted_names = _of(rule, "resourceNames"), _of(part, "resourceNames")
-    return (
-        all(_has(_of(rule, field), one) for field in ("verbs", "apiGroups") for one in _of(part, field))
-        and all(_covers_resource(_of(rule, "resources"), one) for one in _of(part, "resources"))
-        and all(
-            any(_url_covers(own, url) for own in _of(rule, "nonResourceURLs")) for url in _of(part, "nonResourceURLs")
-        )
-        and (not names or (bool(wanted_names) and set(wanted_names) <= set(names)))
-    )
-
-
-def _covers_resource(owned: Sequence[str], wanted: str) -> bool:
-    _, slash, subresource = wanted.partition("/")
-    return _has(owned, wanted) or (bool(slash) and f"*/{subresource}" in owned)
+    for verb in _of(rule, "verbs"):
+        allowed = partial(Attributes, user=ANONYMOUS, verb=verb)
+        for group, resource in product(_of(rule, "apiGroups"), _of(rule, "resources")):
+            part: Document = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+            plural, _, subresource = resource.partition("/")
+            for name in names or ("",):
+                found = {**part, "resourceNames": [name]} if name else part
+                yield found, allowed(group=group, resource=plural, subresource=subresource, name=name)
+        for url in _of(rule, "nonResourceURLs"):
+            yield {"nonResourceURLs": [url], "verbs": [verb]}, allowed(is_resource=False, path=url)
 
 
 def _url_covers(owned: str, wanted: str) -> bool:
@@ -173,12 +154,8 @@ class _Granted(NamedTuple):
     subject: Document
 
 
-class RBACAuthorizer:
-    """Decides by the roles and bindings of a store.
-
-    Args:
-        store: of all objects.
-    """
+class RBACAuthorizer(Authorizer):
+    """Decides by the roles and bindings of a store."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -315,7 +292,8 @@ class Escalation:
         own = self._authorizer.rules(call.user, call.namespace)
         missing = uncovered(own.rules, rules)
         if missing:
-            raise _refused(call, new, why or _lacks(call, missing, own.problem))
+            name = str(new["metadata"].get("name") or "")
+            raise forbidden(call.group, call.plural, name, why or _lacks(call, missing, own.problem))
 
 
 def _lacks(call: RequestInfo, missing: list[Document], problem: str) -> str:
@@ -326,10 +304,6 @@ def _lacks(call: RequestInfo, missing: list[Document], problem: str) -> str:
         f"user {quoted(call.user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions "
         f"not currently held:\n{rights}{more}"
     )
-
-
-def _refused(call: RequestInfo, new: Document, why: str) -> StatusError:
-    return forbidden(call.group, call.plural, str(new["metadata"].get("name") or ""), why)
 
 
 def _only_collects(new: Document, old: Document | None) -> bool:

@@ -3,10 +3,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from trainwright.api import names
@@ -15,7 +15,6 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.request import Chain
 from trainwright.controller.local.apiserver.authorization.authorizer import (
-    AllowAuthenticated,
     Attributes,
     Authorizer,
     attributes_of,
@@ -51,37 +50,15 @@ _UNAUTHENTICATED = ANONYMOUS.groups[0]
 _AUTHENTICATION = "authentication.k8s.io"
 
 
-def impersonated(headers: Sequence[tuple[str, str]]) -> User | None:
-    """The user that headers `Impersonate-*` ask for; None if they ask for none. Raises StatusError."""
-    name, uid, groups, extra = _asked(headers)
-    if not name:
-        if uid or groups or extra:
-            raise errors.bad_request("requested a uid, groups or extra values without impersonating a user name")
-        return None
-    all_groups = groups or _known_groups(name, alone=not uid and not extra)
-    return User(name, tuple(_with_status(name, all_groups)), uid, extra)
+class Impersonation(NamedTuple):
+    """The user that headers `Impersonate-*` ask for, and what the one who asks needs the right to."""
+
+    user: User
+    rights: list[Attributes]
 
 
-def rights_to_impersonate(user: User, headers: Sequence[tuple[str, str]]) -> Iterator[Attributes]:
-    """What a user needs the right to, for these headers. Raises StatusError."""
-    name, uid, groups, extra = _asked(headers)
-    impersonate = partial(Attributes, user=user, verb="impersonate")
-    account = _account(name)
-    if account is not None:
-        yield impersonate(group="", resource="serviceaccounts", namespace=account[0], name=account[1])
-    else:
-        yield impersonate(group="", resource="users", name=name)
-    if uid:
-        yield impersonate(group=_AUTHENTICATION, resource="uids", name=uid)
-    for group in groups:
-        yield impersonate(group="", resource="groups", name=group)
-    for key, values in extra.items():
-        for value in values:
-            yield impersonate(group=_AUTHENTICATION, resource="userextras", subresource=key, name=value)
-
-
-def _asked(headers: Sequence[tuple[str, str]]) -> tuple[str, str, list[str], dict[str, tuple[str, ...]]]:
-    """Name, uid, groups and extra values."""
+def impersonation(user: User, headers: Sequence[tuple[str, str]]) -> Impersonation | None:
+    """Read the headers; None if they ask for no other user. Raises StatusError."""
     one: dict[str, str] = {}
     groups: list[str] = []
     extra: dict[str, tuple[str, ...]] = {}
@@ -93,31 +70,36 @@ def _asked(headers: Sequence[tuple[str, str]]) -> tuple[str, str, list[str], dic
             extra[key] = (*extra.get(key, ()), value)
         elif value:
             one.setdefault(header, value)
-    return one.get("impersonate-user", ""), one.get("impersonate-uid", ""), groups, extra
-
-
-def _account(name: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that a user name stands for."""
+    name, uid = one.get("impersonate-user", ""), one.get("impersonate-uid", "")
+    if not name:
+        if uid or groups or extra:
+            raise errors.bad_request("requested a uid, groups or extra values without impersonating a user name")
+        return None
     namespace, _, account = name.removeprefix(ACCOUNT_PREFIX).partition(":")
-    if name.startswith(ACCOUNT_PREFIX) and not names.dns_label(namespace) and not names.dns_subdomain(account):
-        return namespace, account
-    return None
-
-
-def _known_groups(name: str, *, alone: bool) -> list[str]:
-    """The groups of service accounts, and of nodes of which no more than the name is given."""
-    account = _account(name)
-    if account is not None:
-        return list(account_groups(account[0]))
-    if alone and name.startswith(_NODE_PREFIX) and not names.dns_subdomain(name.removeprefix(_NODE_PREFIX)):
-        return ["system:nodes"]
-    return []
-
-
-def _with_status(name: str, groups: list[str]) -> list[str]:
-    """Add the group of all users who are authenticated, or of those who are not."""
+    is_account = name.startswith(ACCOUNT_PREFIX) and not (names.dns_label(namespace) or names.dns_subdomain(account))
+    impersonate = partial(Attributes, user=user, verb="impersonate")
+    rights = [impersonate(resource="users", name=name)]
+    if is_account:
+        rights = [impersonate(resource="serviceaccounts", namespace=namespace, name=account)]
+    if uid:
+        rights.append(impersonate(group=_AUTHENTICATION, resource="uids", name=uid))
+    rights += [impersonate(resource="groups", name=group) for group in groups]
+    for key, values in extra.items():
+        of_extra = partial(impersonate, group=_AUTHENTICATION, resource="userextras", subresource=key)
+        rights += [of_extra(name=value) for value in values]
+    known = groups or _known_groups(name, namespace if is_account else "", alone=not uid and not extra)
     status = _UNAUTHENTICATED if name == ANONYMOUS.name else AUTHENTICATED
-    return groups if status in groups or _UNAUTHENTICATED in groups else [*groups, status]
+    if status not in known and _UNAUTHENTICATED not in known:
+        known = [*known, status]
+    return Impersonation(User(name, tuple(known), uid, extra), rights)
+
+
+def _known_groups(name: str, namespace: str, *, alone: bool) -> list[str]:
+    """The groups of service accounts, and of nodes of which no more than the name is given."""
+    if namespace:
+        return list(account_groups(namespace))
+    is_node = name.startswith(_NODE_PREFIX) and not names.dns_subdomain(name.removeprefix(_NODE_PREFIX))
+    return ["system:nodes"] if alone and is_node else []
 
 
 log = logging.getLogger(__name__)
@@ -132,32 +114,14 @@ _LONGEST_SECONDS = 60.0
 """A request that asks for more gets what the server gives everybody."""
 _CONNECTIONS = ("pods/exec", "pods/portforward")
 """What needs the right to create since Kubernetes 1.35, whatever the method."""
+Authenticator: TypeAlias = Callable[[ServerRequest], User | None]
+"""Finds the user of a request, ANONYMOUS without credentials; None if the credentials are not valid."""
 _LONG_RUNNING = ("exec", "log", "portforward", "proxy")
 """Subresources that last as long as their client wants."""
 
 
-class Authenticator(Protocol):
-    """Finds the user of a request."""
-
-    async def user(self, request: ServerRequest) -> User | None:
-        """The user, ANONYMOUS without credentials; None if the credentials are not valid."""
-        ...
-
-
 class APIServer:
-    """Answers requests.
-
-    Args:
-        store: of all objects.
-        registry: of all resources.
-        authenticator: tells who asks.
-        admission: what stands before each write.
-        pages: answer what is not about a resource, in this order.
-        conversions: of objects to other versions.
-        authorizer: tells who may do what; by default everybody with credentials may do everything.
-        requests: where all requests are logged.
-        now: the time of day.
-    """
+    """Answers requests. `pages` answer what is not about a resource, in this order."""
 
     def __init__(
         self,
@@ -168,14 +132,14 @@ class APIServer:
         pages: tuple[Page, ...] = (),
         *,
         conversions: Conversions,
-        authorizer: Authorizer | None = None,
+        authorizer: Authorizer,
         requests: RequestLog | None = None,
         now: Now = wall_clock,
     ) -> None:
         self.store = store
         self.registry = registry
         self._authenticator = authenticator
-        self._authorizer = authorizer or AllowAuthenticated()
+        self._authorizer = authorizer
         self._pages = pages
         self._requests = requests
         self._now = now
@@ -229,14 +193,13 @@ class APIServer:
     async def _done(self, exchange: Exchange) -> ServerResponse:
         """Find out who asks, and do what is asked. Raises StatusError."""
         request, route = exchange.request, exchange.route
-        user = exchange.user = await self._authenticator.user(request)
+        user = exchange.user = self._authenticator(request)
         if user is None:
             raise errors.unauthorized()
-        wanted = impersonated(request.impersonation)
-        if wanted is not None:
-            for right in rights_to_impersonate(user, request.impersonation):
+        if (wanted := impersonation(user, request.impersonation)) is not None:
+            for right in wanted.rights:
                 self._authorize(exchange, right)
-            user = exchange.impersonated = wanted
+            user = exchange.impersonated = wanted.user
         wants = attributes_of(user, request, route)
         self._authorize(exchange, wants)
         if wants.verb == "get" and wants.group == "" and wants.combined in _CONNECTIONS:
@@ -261,7 +224,7 @@ class APIServer:
                 return answer
         if request.path.startswith("/api/") or self._is_of_built_in_group(request.path):
             raise errors.no_such_resource()
-        return not_found_page()
+        return _not_found_page()
 
     def _is_only_read(self, path: str) -> bool:
         """Whether the real server refuses other methods: on the lists of groups and health it does not."""
@@ -281,7 +244,7 @@ class APIServer:
         if served is None:
             if self.registry.has_built_in(route.group):
                 raise errors.no_such_resource()
-            return not_found_page()
+            return _not_found_page()
         special = self._special.get((route.group, route.resource, route.subresource))
         if route.subresource and route.subresource not in served.subresources and special is None:
             if served.custom:
@@ -311,18 +274,9 @@ class APIServer:
         return answer
 
 
-def not_found_page() -> ServerResponse:
+def _not_found_page() -> ServerResponse:
     """What a path is answered that nothing is served under."""
     return ServerResponse(status=404, body=b"404 page not found\n", content_type="text/plain; charset=utf-8")
-
-
-def fixed(answers: Mapping[str, ServerResponse]) -> Page:
-    """Pages that are always the same, by path."""
-
-    def page(request: ServerRequest) -> ServerResponse | None:
-        return answers.get(request.path.rstrip("/") or "/")
-
-    return page
 
 
 def deadline(request: ServerRequest, route: Route | None) -> float | None:

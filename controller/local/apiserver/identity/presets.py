@@ -44,13 +44,8 @@ async def add_presets(
 ) -> None:
     """Create what is not there yet.
 
-    Args:
-        writes: to the store.
-        registry: of what is served.
-        authority: PEM of the authority of the cluster.
-        volumes: also the default storage class: a controller makes its volumes.
-        rbac: also the roles without which nobody but administrators could do anything.
-        now: the time of day.
+    `volumes`: also the default storage class. `rbac`: also the roles without which only administrators could do
+    anything. `authority` is the PEM of the cluster's authority.
     """
     options = WriteQuery(manager=_MANAGER, dry_run=False, validation="Ignore")
     presets = _presets(authority, volumes=volumes, rbac=rbac).items()

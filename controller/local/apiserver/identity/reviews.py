@@ -53,12 +53,7 @@ def read_review(call: RequestInfo) -> tuple[Document, MediaTypeOptions]:
 class Reviews:
     """Answers TokenRequests and reviews; `serve_identity` says which method serves which endpoint.
 
-    Args:
-        store: of accounts, and of the pods that tokens are bound to.
-        tokens: issues them.
-        authenticator: of the server.
-        authorizer: of the server.
-        admission: refuses requests in namespaces that do not exist. Webhooks are not asked.
+    `admission` refuses requests in namespaces that do not exist. Webhooks are not asked.
     """
 
     def __init__(

@@ -75,7 +75,7 @@ class TokenAuthenticator:
         self._others = others
         self._audience = audience
 
-    async def user(self, request: ServerRequest) -> User | None:
+    def user(self, request: ServerRequest) -> User | None:
         """See Authenticator. A client certificate counts more than a token, as in kube-apiserver."""
         if request.client_certificate_user is not None:
             return request.client_certificate_user._replace(
@@ -90,14 +90,9 @@ class TokenAuthenticator:
             return None
 
     def identify(self, token: str, audiences: Sequence[str]) -> Identity:
-        """The owner of a token.
+        """The owner of a token, which must be for one of the audiences; by default, for this API server.
 
-        Args:
-            token: as it comes after `Bearer`.
-            audiences: one of which the token must be for; empty for this API server.
-
-        Raises:
-            InvalidTokenError: with the text that kube-apiserver shows in a TokenReview.
+        Raises InvalidTokenError with the text that kube-apiserver shows in a TokenReview.
         """
         wanted = tuple(audiences) or (self._audience,)
         if self._audience in wanted and hmac.compare_digest(_bytes(token), self._token):
@@ -163,13 +158,9 @@ class AccountTokens:
         """Also the audience of tokens for the API server."""
 
     def issue(self, account: Document, bound: Mapping[str, Document], *, seconds: int, audiences: Sequence[str]) -> str:
-        """A new token of a stored ServiceAccount.
+        """A new token of a stored ServiceAccount, for so many seconds.
 
-        Args:
-            account: as stored.
-            bound: `pod`, with which the token ends, and its `node`, which may lack a uid if the Node does not exist.
-            seconds: of its life.
-            audiences: for whom it is.
+        `bound` has the `pod` with which the token ends and its `node`, without a uid if the Node does not exist.
         """
         now = int(self._now().timestamp())
         namespace = account["metadata"]["namespace"]
@@ -268,33 +259,22 @@ def _listed(texts: Sequence[str]) -> str:
     return "[" + " ".join(f'"{text}"' for text in texts) + "]"
 
 
-class IssuerPages:
-    """OpenID Connect discovery of the issuer: its metadata and its public key.
+def issuer_page(key: SigningKey, issuer: str, url: Callable[[], str], request: ServerRequest) -> ServerResponse | None:
+    """OpenID Connect discovery of an issuer: its metadata, in which is the URL of the API server, and its public key.
 
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery
-
-    Args:
-        key: signs the tokens.
-        issuer: of the tokens.
-        url: gives the URL of the API server.
     """
-
-    def __init__(self, key: SigningKey, issuer: str, url: Callable[[], str]) -> None:
-        self._key, self._issuer, self._url = key, issuer, url
-
-    def __call__(self, request: ServerRequest) -> ServerResponse | None:
-        """Answer one of the two pages."""
-        if request.path not in (_CONFIGURATION, _KEYS):
-            return None
-        document: Document = {"keys": [self._key.public]}
-        if request.path == _CONFIGURATION:
-            document = {
-                "issuer": self._issuer,
-                "jwks_uri": f"{self._url()}{_KEYS}",
-                "response_types_supported": ["id_token"],
-                "subject_types_supported": ["public"],
-                "id_token_signing_alg_values_supported": ["ES256"],
-            }
-        media = "application/json" if request.path == _CONFIGURATION else "application/jwk-set+json"
-        headers = {"Cache-Control": "public, max-age=3600"}
-        return ServerResponse(body=encode(document), content_type=media, headers=headers)
+    headers = {"Cache-Control": "public, max-age=3600"}
+    if request.path == _KEYS:
+        body = encode({"keys": [key.public]})
+        return ServerResponse(body=body, content_type="application/jwk-set+json", headers=headers)
+    if request.path != _CONFIGURATION:
+        return None
+    document: Document = {
+        "issuer": issuer,
+        "jwks_uri": f"{url()}{_KEYS}",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"],
+    }
+    return ServerResponse(body=encode(document), headers=headers)

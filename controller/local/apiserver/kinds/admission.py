@@ -43,7 +43,6 @@ CONDITION_VARIABLES = ("object", "oldObject", "request", "params")
 class PolicyStrategy(BuiltInStrategy):
     """ValidatingAdmissionPolicies. Nobody checks the types of their expressions, so their status stays empty."""
 
-    initial: Document = {}  # noqa: RUF012 - never changed
     reset_fields: ResetFields = {"status": (("spec",), ("metadata",))}  # noqa: RUF012 - never changed
 
 

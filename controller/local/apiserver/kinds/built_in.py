@@ -37,13 +37,7 @@ _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io
 
 
 def serve_built_in(registry: ResourceRegistry, *, for_others: bool, rbac: bool = False) -> None:
-    """Add the built-in kinds.
-
-    Args:
-        registry: of what is served.
-        for_others: controllers from elsewhere act on kinds that nothing of this process acts on.
-        rbac: roles count.
-    """
+    """Add the built-in kinds; `built_in_kinds` says what the arguments are."""
     for kind in (*built_in_kinds(for_others=for_others, rbac=rbac), _definitions(), *reviews()):
         registry.add(kind)
 
@@ -104,14 +98,7 @@ _LIMITED = ("cpu", "memory", "ephemeral-storage")
 
 
 def undone(kind: RecordedKind, *, acted_on: bool, for_others: bool, rbac: bool) -> Undone:
-    """What nothing does of the objects of a kind.
-
-    Args:
-        kind: its row in the table.
-        acted_on: code of this process acts on it.
-        for_others: controllers and nodes from elsewhere may act on it.
-        rbac: roles count.
-    """
+    """What nothing does of the objects of a kind; `acted_on`: code of this process acts on it. See `built_in_kinds`."""
     text = ""
     if kind.group == _RBAC and not rbac:
         text = f"{kind.kind} is stored, but not enforced: without `--rbac`, every user may do everything"
@@ -179,18 +166,11 @@ def _managers(row: RecordedKind, strategy: Strategy, subresources: Iterable[Subr
 
 _STRATEGIES: dict[str, type[BuiltInStrategy]] = {
     "v1 Event": others.EventStrategy,
-    "v1 LimitRange": others.LimitRangeStrategy,
     "v1 Namespace": others.NamespaceStrategy,
     "v1 Node": others.NodeStrategy,
-    "v1 PersistentVolume": others.VolumeStrategy,
-    "v1 PersistentVolumeClaim": others.VolumeStrategy,
     "v1 Pod": PodStrategy,
-    "v1 ReplicationController": others.ReplicationControllerStrategy,
-    "v1 Secret": others.SecretStrategy,
     "v1 Service": ServiceStrategy,
     "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": PolicyStrategy,
-    "apps/v1 DaemonSet": others.DaemonSetStrategy,
-    "apps/v1 StatefulSet": others.StatefulSetStrategy,
     "batch/v1 Job": JobStrategy,
     "events.k8s.io/v1 Event": others.EventStrategy,
 }

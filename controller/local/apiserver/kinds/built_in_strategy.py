@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all built-in kinds do: what was recorded of a kind, and what the rules of `rules/*.json` refuse."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, dig
 from trainwright.controller.local.apiserver.kinds.defaulting import fill_object
 from trainwright.controller.local.apiserver.kinds.formats import NAME_RULES, same
-from trainwright.controller.local.apiserver.kinds.places import part, places, values_of
+from trainwright.controller.local.apiserver.kinds.places import part, places
 from trainwright.controller.local.apiserver.kinds.podspecs import default_pod_spec, pod_spec_warnings
 from trainwright.controller.local.apiserver.kinds.rules import check, check_change, tables
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop
@@ -27,36 +28,50 @@ _ANY_FINALIZER = frozenset(
 """Kinds whose finalizers the real server does not look at."""
 
 _NOT_STORED = {
-    "v1 ServiceAccount": tuple(
-        f"secrets[*].{field}" for field in ("apiVersion", "fieldPath", "kind", "namespace", "resourceVersion", "uid")
-    ),
-    "apps/v1 StatefulSet": ("spec.updateStrategy.rollingUpdate.maxUnavailable",),
-    "coordination.k8s.io/v1 Lease": ("spec.strategy", "spec.preferredHolder"),
+    "ServiceAccount": ("secrets", ("apiVersion", "fieldPath", "kind", "namespace", "resourceVersion", "uid")),
+    "StatefulSet": ("spec.updateStrategy.rollingUpdate", ("maxUnavailable",)),
+    "Lease": ("spec", ("strategy", "preferredHolder")),
 }
-"""Fields that are dropped: of features that are off by default, and more than the names of secrets."""
+"""Where and which fields are dropped: of features that are off by default, and more than the names of secrets."""
+_INITIAL: dict[str, Document] = {
+    "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": {},
+    "batch/v1 Job": {},
+    "v1 Namespace": {"phase": "Active"},
+    "v1 PersistentVolume": {"phase": "Pending"},
+    "v1 PersistentVolumeClaim": {"phase": "Pending"},
+    "v1 Service": {"loadBalancer": {}},
+}
+"""The status of a new object, where it is not that of the table."""
+_DEFAULTS: dict[str, Callable[[Document], None]] = {}
+
+
+def defaults(kind: str) -> Callable[[Callable[[Document], None]], Callable[[Document], None]]:
+    """Let a function fill in objects of a kind, such as `v1 Secret`, before the recorded defaults do."""
+
+    def registered(function: Callable[[Document], None]) -> Callable[[Document], None]:
+        _DEFAULTS[kind] = function
+        return function
+
+    return registered
 
 
 class BuiltInStrategy(Strategy):
-    """The rules of a kind that is a Go struct to the real server. A kind that needs more has a subclass.
-
-    Args:
-        kind: its row in the table of recorded kinds.
-    """
-
-    initial: Document | None = None
-    """The status of a new object, where it is not that of the table."""
+    """The rules of a kind that is a Go struct to the real server. A kind that needs more has a subclass."""
 
     def __init__(self, kind: RecordedKind) -> None:
         self.kind = kind
-        self._initial = bytes(kind.initial) if self.initial is None else msgspec.json.encode(self.initial)
         self.rules = f"{kind.api_version} {kind.kind}"
         """The name of its rules."""
+        given = _INITIAL.get(self.rules)
+        self._initial = bytes(kind.initial) if given is None else msgspec.json.encode(given)
         self.create_on_update = kind.create_on_update
         self.unconditional_update = kind.unconditional_update
         self.returns_deleted = kind.returns_deleted
         self.orphans_by_default = kind.orphans
         self.name_rule = NAME_RULES[kind.name_format]
         self.templates = tuple(rule.at for rule in tables().get(self.rules, ()) if rule.use == "PodTemplate")
+        if kind.kind == "StatefulSet":
+            self.templates = ("spec.template",)  # whose rule is a check of its own
         """Where pod templates are."""
         self._has_status = any(one.name == "status" for one in kind.subresources)
         if self._has_status:
@@ -64,6 +79,8 @@ class BuiltInStrategy(Strategy):
 
     def default(self, document: Document) -> None:
         normalize(document, self.kind.model)
+        if (extra := _DEFAULTS.get(self.rules)) is not None:
+            extra(document)
         fill_object(document, self.kind.model)
         for path in self.templates:
             for _, template in places(document, path):
@@ -91,11 +108,11 @@ class BuiltInStrategy(Strategy):
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 
     def _drop_not_stored(self, document: Document) -> None:
-        for path in _NOT_STORED.get(self.rules, ()):
-            holder, _, field = path.rpartition(".")
-            for value in values_of(holder)(document):
-                if isinstance(value, dict):
-                    value.pop(field, None)
+        holder, fields = _NOT_STORED.get(self.kind.kind, ("", ()))
+        held = dig(document, holder) if fields else None
+        for one in held if isinstance(held, list) else [held or {}]:
+            for field in fields:
+                one.pop(field, None)
         _null_empty_lists(document, builtin(self.kind.model))
 
     def validate(self, document: Document) -> list[DocumentError]:

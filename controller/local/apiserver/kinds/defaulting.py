@@ -36,13 +36,9 @@ class _Struct:
 
 
 def fill(document: Document, model: str, kind: str = "", field: str = "") -> None:
-    """Set the defaults of a document, which is in the form in which Go writes it, and of all that it holds.
+    """Set the defaults of a document in the form in which Go writes it, and of all that it holds.
 
-    Args:
-        document: an object or a part of one.
-        model: the published model.
-        kind: of the object.
-        field: that holds the part.
+    `kind` is that of the object, `field` the one that holds this part of it.
     """
     known = _struct(model)
     for default in known.defaults:

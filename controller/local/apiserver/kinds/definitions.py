@@ -272,12 +272,7 @@ def _compiled_versions(spec: bytes, *, changed: bool) -> tuple[Resource, ...]:
 
 
 def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
-    """What a definition serves: one resource per served version.
-
-    Args:
-        spec: of the definition.
-        changed: whether it was another one before, so that stored objects may not fit the schema of today.
-    """
+    """What a definition serves, by version. If it was `changed`, stored objects may not fit the schema."""
     names, group = spec["names"], spec["group"]
     managers = custom_resource_managers(spec)
     strategies = {version["name"]: _strategy(version) for version in spec["versions"]}

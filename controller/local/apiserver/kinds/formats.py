@@ -17,7 +17,6 @@ Errors = list[DocumentError]
 Format = Callable[[Any], list[str]]
 """What is wrong with a value; nothing for a good one."""
 
-_LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 _FIELD_OF_FILE = r"metadata\.(name|namespace|uid)|metadata\.(annotations|labels)\['[-./\w]+'\]"
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
@@ -57,12 +56,6 @@ _percentage = _matching("([0-9]{1,2}|100)%", "must be a number, or a percentage 
 def _share(value: int | str) -> list[str]:
     """A number of pods, or a percentage of them."""
     return _percentage(value) if isinstance(value, str) else [] if value >= 0 else ["must not be negative"]
-
-
-def _limit_type(name: str) -> list[str]:
-    """What a limit of a LimitRange is of: a type that Kubernetes knows, or one with a domain."""
-    few = [] if "/" in name or name in _LIMIT_TYPES else ["must be a standard limit type or fully qualified"]
-    return names.qualified(name) or few
 
 
 def _webhook_name(name: str) -> list[str]:
@@ -131,7 +124,6 @@ FORMATS: Mapping[str, Format] = {
     "file_path": _matching(r"(?!/)(?!\.\.)(?!.*/\.\.(/|$)).*", "must be a relative path without '..'"),
     "absolute_path": _test(lambda path: path.startswith("/"), "must be an absolute path"),
     "unpadded": _test(lambda text: text == text.strip(), "must not have leading or trailing whitespace"),
-    "limit_type": _limit_type,
     "webhook_name": _webhook_name,
     "webhook_url": _test(_is_webhook_url, "must be an https URL of host and path alone"),
     "domain_path": _domain_path,

@@ -30,8 +30,6 @@ class JobStrategy(BuiltInStrategy):
         "or set propagationPolicy=Orphan to suppress this warning"
     )
 
-    initial: Document = {}  # noqa: RUF012 - never changed
-
     def __init__(self, kind: RecordedKind) -> None:
         super().__init__(kind)
         # The names of its pods made another rule of the recorder's answers, and its finalizer another answer.

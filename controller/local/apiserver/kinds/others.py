@@ -6,16 +6,13 @@ import copy
 import json
 from collections.abc import Mapping
 
-from trainwright.api.amounts import read as read_amounts
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy, defaults
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
-from trainwright.controller.local.apiserver.kinds.podspecs import amount_errors
-from trainwright.controller.local.apiserver.kinds.rules import check, check_change, register
+from trainwright.controller.local.apiserver.kinds.rules import check, register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
-from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
 from trainwright.controller.local.types.errors import invalid, required, too_long
 from trainwright.controller.local.types.go_json import normalize
 
@@ -30,7 +27,6 @@ IMMORTAL = ("default", "kube-system", "kube-public")
 class NamespaceStrategy(BuiltInStrategy):
     """Namespaces: held by a finalizer in `spec` until their content is gone."""
 
-    initial: Document = {"phase": "Active"}  # noqa: RUF012 - never changed
     reset_fields: ResetFields = {"finalize": (("status",),)}  # noqa: RUF012 - never changed
     marks_time_only = True
 
@@ -83,16 +79,13 @@ _SECRET_KEYS = {
 }
 
 
-class SecretStrategy(BuiltInStrategy):
-    """Secrets. What a client writes to `stringData` is stored in `data`."""
-
-    def default(self, document: Document) -> None:
-        super().default(document)
-        given = document.pop("stringData", None)
-        if given:
-            encoded = {key: base64.b64encode((text or "").encode()).decode() for key, text in given.items()}
-            document["data"] = {**part(document, "data"), **encoded}
-        ensure_filled(document, "type", "Opaque")
+@defaults("v1 Secret")
+def _default_secret(secret: Document) -> None:
+    """What a client writes to `stringData` is stored in `data`."""
+    if given := secret.pop("stringData", None):
+        encoded = {key: base64.b64encode((text or "").encode()).decode() for key, text in given.items()}
+        secret["data"] = {**part(secret, "data"), **encoded}
+    ensure_filled(secret, "type", "Opaque")
 
 
 @register("size of a ConfigMap")
@@ -137,46 +130,25 @@ def _is_json_object(text: bytes) -> bool:
 class NodeStrategy(BuiltInStrategy):
     """Nodes. A creation may say the status."""
 
-    def default(self, document: Document) -> None:
-        super().default(document)
-        spec, status = document["spec"], document["status"]
-        if spec.get("podCIDR") and texts(spec, "podCIDRs")[:1] != [spec["podCIDR"]]:
-            spec["podCIDRs"] = [spec["podCIDR"]]
-        elif spec.get("podCIDRs"):
-            spec["podCIDR"] = spec["podCIDRs"][0]
-        if status.get("capacity"):
-            ensure(status, "allocatable", dict(status["capacity"]))
-
     def prepare_for_create(self, document: Document) -> None:
         document["status"].pop("config", None)
 
 
-class LimitRangeStrategy(BuiltInStrategy):
-    """LimitRanges. The amounts of a container fill each other."""
-
-    def default(self, document: Document) -> None:
-        super().default(document)
-        for item in entries(document["spec"], "limits"):
-            if item.get("type") == "Container":
-                limits = {**part(item, "max"), **part(item, "default")}
-                requests = {**part(item, "min"), **limits, **part(item, "defaultRequest")}
-                set_or_drop(item, "default", limits or None)
-                set_or_drop(item, "defaultRequest", requests or None)
+@defaults("v1 Node")
+def _default_node(node: Document) -> None:
+    if capacity := node["status"].get("capacity"):
+        ensure(node["status"], "allocatable", dict(capacity))
 
 
-@register("amounts")
-def _amount_errors(listed: Document, field: str, _: Document) -> Errors:
-    return [
-        error
-        for name, amount in read_amounts(listed).items()
-        for error in amount_errors(name, amount, f"{field}.{name}")
-    ]
-
-
-class VolumeStrategy(BuiltInStrategy):
-    """PersistentVolumes and PersistentVolumeClaims."""
-
-    initial: Document = {"phase": "Pending"}  # noqa: RUF012 - never changed
+@defaults("v1 LimitRange")
+def _default_limit_range(limit_range: Document) -> None:
+    """The amounts of a container fill each other."""
+    for item in entries(limit_range["spec"], "limits"):
+        if item.get("type") == "Container":
+            limits = {**part(item, "max"), **part(item, "default")}
+            requests = {**part(item, "min"), **limits, **part(item, "defaultRequest")}
+            set_or_drop(item, "default", limits or None)
+            set_or_drop(item, "defaultRequest", requests or None)
 
 
 # -------------------------------------------------------------- events
@@ -216,12 +188,6 @@ class EventStrategy(BuiltInStrategy):
     collects_garbage = False
     error_group = ""
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> Errors:
-        if old.get("eventTime") or self.rules == "v1 Event":
-            return super().validate_update(new, old, subresource)
-        # Old Events, without a time, need not say more when they are written through the new group.
-        return check("Object", new) + _event_errors(new, "", {}) + check_change(self.rules, new, old)
-
 
 @register("namespace of an event")
 def _event_errors(event: Document, _: str, __: Document) -> Errors:
@@ -236,46 +202,34 @@ def _event_errors(event: Document, _: str, __: Document) -> Errors:
 # -------------------------------------------------------------- what nothing here acts on
 
 
-class ReplicationControllerStrategy(BuiltInStrategy):
+@defaults("v1 ReplicationController")
+def _default_controller(controller: Document) -> None:
     """A ReplicationController selects the pods of its template."""
-
-    def default(self, document: Document) -> None:
-        super().default(document)
-        labels = part(part(part(document["spec"], "template"), "metadata"), "labels")
-        if labels:
-            ensure_filled(document["spec"], "selector", dict(labels))
-            ensure_filled(document["metadata"], "labels", dict(labels))
+    if labels := part(part(part(controller["spec"], "template"), "metadata"), "labels"):
+        ensure_filled(controller["spec"], "selector", dict(labels))
+        ensure_filled(controller["metadata"], "labels", dict(labels))
 
 
-class DaemonSetStrategy(BuiltInStrategy):
+@defaults("apps/v1 DaemonSet")
+def _default_daemon_set(daemon_set: Document) -> None:
     """DaemonSets have an annotation in place of a field of old versions."""
-
-    def default(self, document: Document) -> None:
-        super().default(document)
-        annotations = part(document["metadata"], "annotations")
-        document["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "1", **annotations}
+    annotations = part(daemon_set["metadata"], "annotations")
+    daemon_set["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "1", **annotations}
 
 
-class StatefulSetStrategy(BuiltInStrategy):
-    """StatefulSets. Their pods have the volumes of the claim templates, as the controller makes them."""
-
-    def __init__(self, kind: RecordedKind) -> None:
-        super().__init__(kind)
-        self.templates = ("spec.template",)
-
-    def default(self, document: Document) -> None:
-        normalize(document, self.kind.model)
+@defaults("apps/v1 StatefulSet")
+def _default_stateful_set(stateful_set: Document) -> None:
+    strategy = stateful_set["spec"]["updateStrategy"]
+    if not strategy.get("type"):
         # Only who says no type gets `rollingUpdate`.
-        strategy = document["spec"]["updateStrategy"]
-        if not strategy.get("type"):
-            ensure(strategy, "rollingUpdate", {})
-        if strategy.get("rollingUpdate") is not None:
-            ensure(strategy["rollingUpdate"], "partition", 0)
-        super().default(document)
+        ensure(strategy, "rollingUpdate", {})
+    if strategy.get("rollingUpdate") is not None:
+        ensure(strategy["rollingUpdate"], "partition", 0)
 
 
 @register("template with claims")
 def _template_errors(spec: Document, field: str, _: Document) -> Errors:
+    """The pods of a StatefulSet have the volumes of its claim templates, as the controller makes them."""
     template = copy.deepcopy(part(spec, "template"))
     names = [part(claim, "metadata").get("name") or "" for claim in entries(spec, "volumeClaimTemplates")]
     claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]

@@ -14,10 +14,7 @@ Place = tuple[str, Any]
 def places(document: Document, path: str, where: str = "") -> Iterator[Place]:
     """What is at a path, whose step `x[*]` is each item of `x`. A last step that leads nowhere gives None.
 
-    Args:
-        document: an object or a part of one.
-        path: from the document; empty for all of it.
-        where: the document is.
+    `where` is the place of the document; an empty path is the document.
     """
     if not path:
         yield where, document

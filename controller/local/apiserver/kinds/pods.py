@@ -78,7 +78,7 @@ class PodStrategy(BuiltInStrategy):
         problems = names.dns_label(new["metadata"].get("name") or "")
         text = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
         found = [f"metadata.name: {text}: [{' '.join(problems)}]"] if problems else []
-        return found + pod_spec_warnings(new["spec"], "spec")
+        return [*found, *pod_spec_warnings(new["spec"], "spec")]
 
     def grace_of(self, document: Document, asked: int | None) -> int | None:
         spec = part(document, "spec")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Specifications of pods, in Pods and in templates: what no recorded default and no rule of `rules/pods.json` says."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from trainwright.api import names
 from trainwright.api.amounts import Amounts, add
@@ -93,17 +93,14 @@ def is_native(name: str) -> bool:
 
 
 def _amount_errors(name: str, amount: Quantity, field: str) -> Errors:
+    """Errors of an amount: of a known resource, not negative, and whole where the resource is counted."""
     problems = names.qualified(name)
     if "/" not in name and name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
         problems.append("must be a standard resource for containers, or fully qualified")
     found = [invalid(field, name, text) for text in problems]
-    return found + amount_errors(name, amount, field)
-
-
-def amount_errors(name: str, amount: Quantity, field: str) -> Errors:
-    """Errors of an amount: not negative, and whole where a resource is counted."""
-    found = [invalid(field, amount.canonical(), "must not be negative")] if amount.nanos < 0 else []
-    if (name == "pods" or not is_native(name)) and amount.nanos % _ONE:
+    if amount.nanos < 0:
+        found.append(invalid(field, amount.canonical(), "must not be negative"))
+    if not is_native(name) and amount.nanos % _ONE:
         found.append(invalid(field, amount.canonical(), "must be an integer"))
     return found
 
@@ -140,24 +137,17 @@ def selects(selector: Document, labels: dict[str, str]) -> bool | None:
 # -------------------------------------------------------------- warnings
 
 
-def pod_spec_warnings(spec: Document, field: str) -> list[str]:
+def pod_spec_warnings(spec: Document, field: str) -> Iterator[str]:
     """What people meet: old volumes, and variables that hide others."""
-    found = [
-        f"{field}.volumes[{index}].{kind}: {text}"
-        for index, volume in enumerate(entries(spec, "volumes"))
-        for kind, text in _OLD_VOLUMES.items()
-        if volume.get(kind) is not None
-    ]
-    return found + [
-        warning
-        for kind in CONTAINER_FIELDS
-        for index, container in enumerate(entries(spec, kind))
-        for warning in _hidden_variables(container, f"{field}.{kind}[{index}]")
-    ]
+    for index, volume in enumerate(entries(spec, "volumes")):
+        for kind in _OLD_VOLUMES.keys() & volume.keys():
+            yield f"{field}.volumes[{index}].{kind}: {_OLD_VOLUMES[kind]}"
+    for kind in CONTAINER_FIELDS:
+        for index, container in enumerate(entries(spec, kind)):
+            yield from _hidden_variables(container, f"{field}.{kind}[{index}]")
 
 
-def _hidden_variables(container: Document, field: str) -> list[str]:
-    found: list[str] = []
+def _hidden_variables(container: Document, field: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, variable in enumerate(entries(container, "env")):
         name, value = variable.get("name") or "", variable.get("value") or ""
@@ -165,10 +155,8 @@ def _hidden_variables(container: Document, field: str) -> list[str]:
         # A value that goes on from the earlier one is fine.
         extends = variable.get("valueFrom") is None and reference in value and value != reference
         if name in seen and not extends:
-            text = f'hides previous definition of "{name}", which may be dropped when using apply'
-            found.append(f"{field}.env[{index}]: {text}")
+            yield f'{field}.env[{index}]: hides previous definition of "{name}", which may be dropped when using apply'
         seen.add(name)
-    return found
 
 
 def quality_of_service(spec: Document) -> str:

@@ -127,11 +127,7 @@ class Resource:
         return document if self.to_storage is None else self.to_storage(document)
 
     def decode(self, document: Document, subresource: str = "") -> list[str]:
-        """Take out of a body what its kind does not know. Returns what is warned of.
-
-        Raises:
-            DecodeError: something is of the wrong type.
-        """
+        """Take out what a kind does not know. Returns what is warned of. Raises DecodeError for a wrong type."""
         metadata = document.get("metadata")
         reset = isinstance(metadata, dict) and metadata.get("managedFields") == []
         if model := self.body_model(subresource):

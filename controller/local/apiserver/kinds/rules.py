@@ -7,6 +7,7 @@ A rule names a place with `at` and says what is refused there; `rules/rules.sche
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,11 +95,7 @@ def register(name: str) -> Callable[[Check], Check]:
 
 @cache
 def tables() -> Mapping[str, tuple[Rule, ...]]:
-    """All rules, by kind (`batch/v1 Job`) or by the struct for which other rules `use` them (`Container`).
-
-    Raises:
-        ValueError: two files have rules of the same name.
-    """
+    """All rules, by kind (`batch/v1 Job`) or by the struct for which other rules `use` them (`Container`)."""
     found: dict[str, tuple[Rule, ...]] = {}
     for path in sorted(FOLDER.glob("[!.]*.json")):
         if path.name.endswith(".schema.json"):
@@ -135,126 +132,98 @@ def from_recorded(one: RecordedRule) -> Iterator[Rule]:
 
 def check(name: str, document: Document, where: str = "") -> Errors:
     """Errors of a document by the rules of a kind or struct; `where` is the place of the document."""
-    rules = _compiled(name)
-    return [] if _passes(rules, document) else errors_of(rules.rules, document, where)
+    rules = _ruleset(name)
+    return [] if _passes(rules, document) else [found for test in rules.tests for found in test(document, where)]
 
 
-def errors_of(rules: Iterable[Rule], document: Document, where: str = "") -> Errors:
+def errors_of(rules: Iterable[Rule], document: Document) -> Errors:
     """Errors of a document by some rules."""
-    return [found for rule in rules for found in _errors(rule, document, where)]
+    tests = [test for test in map(_compiled, rules) if test is not None]
+    return [found for test in tests for found in test(document, "")]
 
 
 def check_change(name: str, new: Document, old: Document) -> Errors:
     """Errors of what an update changes."""
-    return [found for rule in _compiled(name).changes for found in _change_errors(rule, new, old)]
+    return [found for rule in _ruleset(name).changes for found in _change_errors(rule, new, old)]
+
+
+_Test = Callable[[Document, str], Errors]
+"""Errors of a document, which is at a place."""
 
 
 class _Ruleset(NamedTuple):
-    """The rules of a kind or struct, compiled. Nearly all objects are good: the tests look without naming places."""
+    """The rules of a kind or struct, compiled. Nearly all objects are good, so the rules are first tried by field."""
 
-    rules: tuple[Rule, ...]
-    always: tuple["_Test", ...]
-    """Tests that look for what is missing."""
-    by_field: Mapping[str, tuple["_Test", ...]]
+    tests: tuple[_Test, ...]
+    always: tuple[_Test, ...]
+    """Those that look for what is missing."""
+    by_field: Mapping[str, tuple[_Test, ...]]
     """The others, by the field without which there is nothing to look at."""
     changes: tuple[Rule, ...]
 
 
-_Test = Callable[[Document], bool]
-
-
 def _passes(rules: _Ruleset, document: Document) -> bool:
     for test in rules.always:
-        if not test(document):
+        if test(document, ""):
             return False
     by_field = rules.by_field
     for name in document:
         if name in by_field:
             for test in by_field[name]:
-                if not test(document):
+                if test(document, ""):
                     return False
     return True
 
 
 @cache
-def _compiled(name: str) -> _Ruleset:
+def _ruleset(name: str) -> _Ruleset:
     rules = tables().get(name, ())
+    tests: list[_Test] = []
     always: list[_Test] = []
     by_field: dict[str, list[_Test]] = {}
     for rule in rules:
-        if _looks(rule):
+        if (test := _compiled(rule)) is not None:
+            tests.append(test)
             at_once = (rule.present or rule.required) and "." not in rule.at and "[" not in rule.at
             first = "" if at_once else rule.at.partition(".")[0].removesuffix("[*]")
-            (by_field.setdefault(first, []) if first else always).append(_test(rule))
-    fields = {field: tuple(tests) for field, tests in by_field.items()}
-    return _Ruleset(rules, tuple(always), fields, tuple(rule for rule in rules if rule.immutable or rule.fixed))
+            (by_field.setdefault(first, []) if first else always).append(test)
+    fields = {field: tuple(found) for field, found in by_field.items()}
+    return _Ruleset(tuple(tests), tuple(always), fields, tuple(rule for rule in rules if rule.immutable or rule.fixed))
 
 
-def _looks(rule: Rule) -> bool:
-    """Whether a rule says more than what may not change."""
-    return bool(_judges(rule) or _checks(rule) or rule.unique or rule.present or rule.required)
-
-
-def _test(rule: Rule) -> _Test:
-    """Whether a document is good by a rule."""
-    if rule.use and not (rule.when or rule.unless):
-        return _test_of_structs(rule)
+def _compiled(rule: Rule) -> _Test | None:
+    """What finds errors by a rule; None for one that only says what may not change."""
     applies, values, is_missing = _condition(rule), values_of(rule.at), _missing_test(rule)
-    judges, checks, unique = [judge for _, judge in _judges(rule)], _checks(rule), rule.unique is not False
+    judges, checks, unique = _judges(rule), _checks(rule), rule.unique is not False
+    if not (judges or checks or unique or is_missing):
+        return None
 
-    def test(document: Document) -> bool:
+    def test(document: Document, where: str) -> Errors:
+        found: Errors = []
         if applies is not None and not applies(document):
-            return True
-        for value in values(document):
+            return found
+        for index, value in enumerate(values(document)):
             if is_missing is not None and is_missing(value):
-                return False
-            if value is not None:
-                for judge in judges:
-                    if judge(value, document):
-                        return False
+                found.append(error(rule.reason or REQUIRED, _field(rule, document, where, index), "", rule.text))
+            elif value is not None:
+                for reason, judge in judges:
+                    if text := judge(value, document):
+                        field = _field(rule, document, where, index)
+                        found.append(error(rule.reason or reason, field, value, rule.text or text))
                 for errors in checks:
                     if errors(value, "", document):
-                        return False
-        return not unique or not any(_repeated(rule, document, values(document)))
+                        found += errors(value, _field(rule, document, where, index), document)
+        for index, value in _repeated(rule, document, values(document)) if unique else ():
+            found.append(error(rule.reason or DUPLICATE, _field(rule, document, where, index), value, rule.text))
+        return found
 
     return test
 
 
-def _test_of_structs(rule: Rule) -> _Test:
-    values, use = values_of(rule.at), rule.use
-
-    def test(document: Document) -> bool:
-        rules = _compiled(use)
-        for value in values(document):  # noqa: SIM110 - a generator for each struct would take as long as the tests
-            if isinstance(value, dict) and not _passes(rules, value):
-                return False
-        return True
-
-    return test
-
-
-def _errors(rule: Rule, document: Document, where: str) -> Iterator[DocumentError]:
-    applies, is_missing = _condition(rule), _missing_test(rule)
-    if not _looks(rule) or (applies is not None and not applies(document)):
-        return
-    found = list(places(document, rule.at, where))
-    judges, checks = _judges(rule), _checks(rule)
-    for place, value in found:
-        field = _named(rule, place, where)
-        if is_missing is not None and is_missing(value):
-            yield error(rule.reason or REQUIRED, field, "", rule.text)
-        elif value is not None:
-            for reason, judge in judges:
-                if text := judge(value, document):
-                    yield error(rule.reason or reason, field, value, rule.text or text)
-            for errors in checks:
-                yield from errors(value, field, document)
-    if rule.unique is not False:
-        for (place, value), is_repeated in zip(
-            found, _repeated(rule, document, [value for _, value in found]), strict=True
-        ):
-            if is_repeated:
-                yield error(rule.reason or DUPLICATE, _named(rule, place, where), value, rule.text)
+def _field(rule: Rule, document: Document, where: str, index: int) -> str:
+    """Where an error of one of the values at the place of a rule is said to be."""
+    place, _ = next(islice(places(document, rule.at, where), index, None))
+    return _named(rule, place, where)
 
 
 def _change_errors(rule: Rule, new: Document, old: Document) -> Iterator[DocumentError]:
@@ -325,17 +294,15 @@ def _missing_test(rule: Rule) -> Callable[[Any], bool] | None:
     return (lambda value: value is None) if rule.present else None
 
 
-def _repeated(rule: Rule, document: Document, values: Iterable[Any]) -> list[bool]:
-    """Which values at the places of a rule are there before, or which items with the same values of some fields."""
+def _repeated(rule: Rule, document: Document, values: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """The values at the places of a rule that are there before, or the items with the same values of some fields."""
     seen = list(values_of(rule.besides)(document)) if rule.besides else []
-    found: list[bool] = []
-    for value in values:
+    for index, value in enumerate(values):
         key = value if isinstance(rule.unique, bool) else [value.get(field) for field in rule.unique]
-        counts = key not in NOTHING and (isinstance(rule.unique, bool) or bool(key[-1]))
-        found.append(counts and key in seen)
-        if counts:
+        if key not in NOTHING and (isinstance(rule.unique, bool) or key[-1]):
+            if key in seen:
+                yield index, value
             seen.append(key)
-    return found
 
 
 def _format(rule: Rule) -> Judge:
@@ -397,24 +364,18 @@ _TESTS: dict[str, tuple[str, Callable[[Rule], Judge]]] = {
 """By the key of a rule, the reason of the error and what makes the test."""
 
 
-@cache
-def _judges_of(encoded: bytes) -> tuple[tuple[str, Judge], ...]:
-    rule = msgspec.json.decode(encoded, type=Rule)
+def _judges(rule: Rule) -> tuple[tuple[str, Judge], ...]:
     given = [key for key in _TESTS if getattr(rule, key) != getattr(_NO_RULE, key)]
     if {"min", "max"} <= set(given):
         given.remove("max")  # one test has both bounds
     return tuple((_TESTS[key][0], _TESTS[key][1](rule)) for key in given)
 
 
-def _judges(rule: Rule) -> tuple[tuple[str, Judge], ...]:
-    return _judges_of(msgspec.json.encode(rule))
-
-
 def _checks(rule: Rule) -> list[Check]:
     """The tests of a rule that say themselves where their errors are."""
     found: list[Check] = []
-    if rule.use:
-        found.append(lambda value, where, _: check(rule.use, value, where) if isinstance(value, dict) else [])
+    if use := rule.use:
+        found.append(lambda value, where, _: check(use, value, where) if isinstance(value, dict) else [])
     if rule.check:
         found.append(_CHECKS[rule.check])
     if rule.keys:

@@ -26,8 +26,6 @@ _EXTERNAL = ("NodePort", "LoadBalancer")
 class ServiceStrategy(BuiltInStrategy):
     """Services."""
 
-    initial: Document = {"loadBalancer": {}}  # noqa: RUF012 - never changed
-
     def default(self, document: Document) -> None:
         super().default(document)
         spec = document["spec"]
@@ -61,27 +59,11 @@ class ServiceStrategy(BuiltInStrategy):
             found.append(invalid("spec.clusterIPs[0]", now, "may not change once set"))
         return found
 
-    def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
-        spec = part(new, "spec")
-        found: list[str] = []
-        if texts(spec, "clusterIPs") == [HEADLESS] and spec.get("sessionAffinity") != "None":
-            found.append("spec.SessionAffinity is ignored for headless services")
-        if spec.get("type") != "ExternalName" and spec.get("externalName"):
-            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
-        return found
-
 
 @register("names of ports")
 def _port_name_errors(ports: list[Document], field: str, _: Document) -> Errors:
     missing = [index for index, port in enumerate(ports) if not port.get("name")] if len(ports) > 1 else []
     return [required(f"{field}[{index}].name") for index in missing]
-
-
-@register("first address")
-def _address_errors(addresses: list[str], field: str, spec: Document) -> Errors:
-    if spec.get("type") == "ExternalName" or addresses[:1] == [spec.get("clusterIP")]:
-        return []
-    return [invalid(field, addresses, "first value must match `clusterIP`")]
 
 
 # -------------------------------------------------------------- allocation

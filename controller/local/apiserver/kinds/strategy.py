@@ -45,11 +45,7 @@ class Strategy:
     """The group that messages about invalid objects name, where it is not that of the request."""
 
     def drop_unknown(self, document: Document) -> list[str]:  # noqa: ARG002
-        """Take out what the kind does not know. Returns what is warned of: `unknown field "spec.x"`.
-
-        Raises:
-            DecodeError: something is of the wrong type.
-        """
+        """Take out what the kind does not know. Returns what is warned of. Raises DecodeError for a wrong type."""
         return []
 
     def default(self, document: Document) -> None:

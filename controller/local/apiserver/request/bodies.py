@@ -27,11 +27,7 @@ class YAMLBodyError(ValueError):
 
 
 def parse_yaml(text: str) -> tuple[Any, list[str]]:
-    """The first document of a text, and lines such as `line 2: key "a" already set in map`.
-
-    Raises:
-        YAMLBodyError: it is not YAML.
-    """
+    """The first document of a text, and lines such as `line 2: key "a" already set in map`. Raises YAMLBodyError."""
     try:
         check_depth(text)
         loader = yaml.CSafeLoader(text)
@@ -93,11 +89,7 @@ class _Reading:
 
 
 def read_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """Decode YAML; also warnings about duplicate keys. Most of it is JSON, which is read much faster.
-
-    Raises:
-        YAMLBodyError, UnicodeDecodeError: it is not YAML.
-    """
+    """Decode YAML; also warnings about duplicate keys. Most of it is JSON, read faster. Raises a ValueError."""
     if body.lstrip()[:1] in (b"{", b"["):
         with suppress(ValueError):
             document = read_json(body)
@@ -203,15 +195,9 @@ def read_object(call: RequestInfo, validation: str) -> Document:
 
 
 def decoded(call: RequestInfo, strict: list[str] | None = None, protobuf_as: tuple[str, str] | None = None) -> Any:
-    """The body by its content type.
+    """The body by its content type; `strict` gets warnings about duplicate keys. Raises StatusError.
 
-    Args:
-        call: has the body.
-        strict: gets warnings about duplicate keys.
-        protobuf_as: apiVersion and kind of a body that does not say them; only such bodies of custom resources may be
-            protobuf.
-
-    Raises StatusError.
+    `protobuf_as`: apiVersion and kind of a protobuf body that need not say them, such as DeleteOptions.
     """
     media, body = content_type(call.request.headers.get("content-type", "")) or JSON, call.request.body
     if media == protobuf.MEDIA_TYPE and (protobuf_as is not None or not call.resource.custom):

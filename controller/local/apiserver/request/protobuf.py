@@ -51,11 +51,7 @@ class ProtobufError(ValueError):
 
 
 def entries(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """The entries of a message: field number, wire type, value.
-
-    Raises:
-        ProtobufError: the message is malformed.
-    """
+    """The entries of a message: field number, wire type, value. Raises ProtobufError."""
     position, end = 0, len(data)
     while position < end:
         key, position = varint(data, position)
@@ -79,11 +75,7 @@ def entries(data: bytes) -> Iterator[tuple[int, int, Value]]:
 
 
 def varint(data: bytes, position: int) -> tuple[int, int]:
-    """A varint of at most 64 bits, and where it ends.
-
-    Raises:
-        ProtobufError: it does not end, or is longer.
-    """
+    """A varint of at most 64 bits, and where it ends. Raises ProtobufError."""
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(data):
@@ -109,14 +101,9 @@ def double(data: bytes) -> float:
 
 
 def decode(body: bytes, default: tuple[str, str] | None = None) -> Document:
-    """The object of a request body.
+    """The object of a request body: a magic number, and the object in an envelope that names its kind, or the default.
 
-    Args:
-        body: the magic number, and the object in an envelope that names its kind.
-        default: apiVersion and kind, if the envelope does not name them.
-
-    Raises:
-        ProtobufError: it is malformed, or of a kind that is not built in.
+    Raises ProtobufError if it is malformed, or of a kind that is not built in.
     """
     if not body.startswith(MAGIC):
         said = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"

@@ -77,11 +77,7 @@ class Disk:
     """The state file. All methods block; one thread calls them."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create it.
-
-        Raises:
-            StateFileError: another process has it open, it is damaged, of another program, or of another version.
-        """
+        """Open or create it. Raises StateFileError: it is in use, damaged, or of another program or version."""
         self.path = path
         self._spared: list[int] = []
         """Forgotten changes that are still in the file: the newest one, and those that could not be deleted. They must
@@ -168,11 +164,7 @@ class Disk:
                     )
 
     def forget(self, versions: Iterable[int] = ()) -> bool:
-        """Delete a slice of the old changes, and give its space back to the file system; returns whether more are left.
-
-        Args:
-            versions: old changes beside those that earlier calls have named.
-        """
+        """Delete a slice of these and earlier named changes, and free its space. Returns whether more are left."""
         numbers = self._spared = [*self._spared, *versions]
         part, rest = numbers[:_SLICE], numbers[_SLICE:]
         with self._transaction():

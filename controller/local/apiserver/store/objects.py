@@ -133,12 +133,7 @@ class Overflow(Exception):  # noqa: N818 - an outcome, not a defect
 
 
 class StoreWatch:
-    """The changes of one collection after a version, in their order. Close it.
-
-    Args:
-        since: the version.
-        changes: those that were told already.
-    """
+    """The changes of one collection after a version, in their order, with those that were told already. Close it."""
 
     def __init__(self, since: int, changes: Iterable[StoreChange]) -> None:
         self._since = since
@@ -166,11 +161,7 @@ class StoreWatch:
         self._arrived.set()
 
     async def take(self, seconds: float | None = None) -> list[StoreChange]:
-        """All changes that wait; empty if there is none within `seconds`, or if the watch was closed.
-
-        Raises:
-            Overflow: too much waited.
-        """
+        """All changes that wait; empty if none comes in time, or the watch was closed. Raises Overflow."""
         if not (self._waiting or self._overflow or self.closed or self.ended):
             try:
                 async with asyncio.timeout(seconds):

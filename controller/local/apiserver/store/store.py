@@ -173,11 +173,7 @@ class ObjectStore:
         return self.collection(collection).by_name.get(name)
 
     def at(self, collection: str, version: int) -> Collection:
-        """A collection as it was at a version.
-
-        Raises:
-            Expired: that is too long ago.
-        """
+        """A collection as it was at a version. Raises Expired if that is too long ago."""
         current = self.collection(collection)
         version = self._from_the_beginning(version)
         if version >= self._version or not current.history or current.history[-1].version <= version:
@@ -197,11 +193,7 @@ class ObjectStore:
         return Collection(collection, current.forgotten, then)
 
     def watch(self, collection: str, since: int) -> StoreWatch:
-        """The changes of a collection after a version; close the watch with `unwatch`.
-
-        Raises:
-            Expired: that is too long ago.
-        """
+        """The changes of a collection after a version; close with `unwatch`. Raises Expired if that is too long ago."""
         current = self.collection(collection)
         since = self._from_the_beginning(since)
         if since < current.forgotten:
@@ -230,17 +222,9 @@ class ObjectStore:
     def write(
         self, collection: str, name: ObjectName, document: Document, expected: StoredObject | None
     ) -> StoredObject:
-        """Create or replace an object. The document gets its new version.
+        """Create or replace an object, which gets its version; `expected` is what is there, None for a creation.
 
-        Args:
-            collection: where.
-            name: under which name.
-            document: with `metadata`.
-            expected: what is there now; None for a creation.
-
-        Raises:
-            Changed: something else is there.
-            ObjectTooLarge: the object has too many bytes.
+        Raises Changed if something else is there, ObjectTooLarge for too many bytes.
         """
         target = self.collection(collection)
         if target.by_name.get(name) is not expected:
@@ -253,11 +237,7 @@ class ObjectStore:
         return one
 
     def delete(self, collection: str, expected: StoredObject) -> StoredObject:
-        """Delete an object. Returns its last state with the version of the deletion.
-
-        Raises:
-            Changed: something else is there.
-        """
+        """Delete an object. Returns its last state with the version of the deletion. Raises Changed for another one."""
         target = self.collection(collection)
         if target.by_name.get(expected.name) is not expected:
             raise Changed
@@ -269,10 +249,9 @@ class ObjectStore:
         return last
 
     async def committed(self, version: int | None = None) -> None:
-        """Return when everything up to a version is durable, and told to those who watch.
+        """Return when everything up to a version, by default that of now, is durable, and told to those who watch.
 
-        Args:
-            version: by default that of now. Who read something waits with its version before it passes it on.
+        Who read something waits with its version before it passes it on.
         """
         wanted = self._version if version is None else version
         while self._notified < wanted and self._failure is None:
@@ -367,12 +346,9 @@ class ObjectStore:
         self._history_bytes += change.size
 
     async def compact(self, *, keep: float = HISTORY_SECONDS) -> None:
-        """Forget changes that are too old, or too many; called from time to time, and never twice at once.
+        """Forget changes older than `keep` seconds, or too many. Called from time to time, never twice at once.
 
         It works in slices: between two of them the event loop answers requests, and the file takes their commits.
-
-        Args:
-            keep: seconds after which a change is too old.
         """
         limit = self._now() - keep
         forgotten = [version async for version in self._too_old(limit)]

@@ -54,10 +54,7 @@ class _Connection:
         self._request = request
 
     async def run(self) -> None:
-        """Until the process has ended and its output is sent, or the client is gone; then the process is killed.
-
-        Raises ConnectionError.
-        """
+        """Until the process has ended, or the client is gone: then it is killed. Raises ConnectionError."""
         try:
             if self._request.stdout or self._request.stderr:
                 # As kubelet, so that the client knows that the process runs.

@@ -204,15 +204,9 @@ def formed(
     metadata: Document | None = None,
     headers: bool = True,
 ) -> Document:
-    """Objects as a table or as metadata alone. Raises StatusError where a list was asked for and it is none, or not.
+    """Objects as a table, with or without the definitions of its columns, or as metadata alone.
 
-    Args:
-        call: asks for them.
-        documents: several, or one.
-        wanted: the form.
-        now: what ages are counted to.
-        metadata: of the list; None for one object.
-        headers: whether a table defines its columns.
+    `metadata` is that of a list, None for one object. Raises StatusError where the other of both was asked for.
     """
     of_list, version = metadata is not None, wanted.version
     about: Document = metadata if metadata is not None else documents[0].get("metadata") or {}

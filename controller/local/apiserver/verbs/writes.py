@@ -109,11 +109,7 @@ class ResourceWrites:
     ) -> tuple[Document, bool]:
         """Make a new object of the live one and store it. Returns it, and whether it was created. Raises StatusError.
 
-        Args:
-            call: which object.
-            transform: makes the new object, with defaults and managed fields; at `scale`, its Scale.
-            options: of the request.
-            create: whether to create the object if it is not there.
+        The transform makes the new object with defaults and managed fields; at `scale`, its Scale.
         """
         served = call.resource
         while True:

@@ -18,12 +18,7 @@ AGGREGATED: Form = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryGroup:
-    """A group with its versions, the preferred one first.
-
-    Attributes:
-        name: empty for core.
-        versions: resources by version, sorted by plural.
-    """
+    """A group, unnamed for core, with the resources of its versions, sorted by plural; the preferred version first."""
 
     name: str
     versions: Mapping[str, tuple[Resource, ...]]
@@ -70,16 +65,9 @@ class DiscoveryDocument(NamedTuple):
 def discovered(
     path: str, served: Iterable[DiscoveryGroup], accept: str, server_address: str
 ) -> DiscoveryDocument | None:
-    """The document at a path below `/api` or `/apis`; None where there is none.
+    """The document at a path below `/api` or `/apis`; None where there is none. Raises StatusError by `Accept`.
 
-    Args:
-        path: of the request.
-        served: all groups.
-        accept: the header of the request.
-        server_address: host and port that clients reach the server at.
-
-    Raises:
-        StatusError: the client accepts nothing that is offered.
+    `server_address` is where clients reach the server.
     """
     groups = {one.name: one for one in served}
     match [part for part in path.split("/") if part]:

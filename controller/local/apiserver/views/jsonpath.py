@@ -43,11 +43,7 @@ class JSONPathError(ValueError):
 
 
 def compile_path(text: str) -> Path:
-    """The values that a path such as `.status.conditions[?(@.type=="Ready")].status` finds.
-
-    Raises:
-        JSONPathError: it cannot be parsed.
-    """
+    """What finds values by a path such as `.status.conditions[?(@.type=="Ready")].status`. Raises JSONPathError."""
     steps = list(_steps(text))
 
     def find(value: Any) -> list[Any]:

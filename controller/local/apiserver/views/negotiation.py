@@ -46,15 +46,7 @@ class MediaTypeOptions:
 
 
 def negotiate(header: str, forms: Collection[Form] = ()) -> MediaTypeOptions:
-    """The first thing that a client accepts and that is offered.
-
-    Args:
-        header: `Accept`; empty accepts everything.
-        forms: that are offered beside the object as it is.
-
-    Raises:
-        StatusError: there is none.
-    """
+    """The first thing that a client accepts and that is offered: the object, or a form of it. Raises StatusError."""
     clauses = sorted(map(_clause, header.split(",")), key=lambda clause: clause[0]) if header.strip() else ()
     for _, media, parameters in clauses:
         offered = _offered(media)

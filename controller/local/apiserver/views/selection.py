@@ -60,11 +60,7 @@ class FieldSelector:
 
 
 def parse_field_selector(text: str, selectable: SelectableFields) -> FieldSelector:
-    """Parse a query's selector, such as `spec.nodeName=a,status.phase!=Running`.
-
-    Raises:
-        SelectorError: it cannot be parsed, or the kind does not support a label.
-    """
+    """Parse a selector such as `spec.nodeName=a,status.phase!=Running`. Raises SelectorError."""
     terms = [_term(part) for part in _PART.findall(text) if part]
     # `=` and `!=` alone are terms that say nothing.
     terms = [term for term in terms if term[0] or term[2]]
@@ -127,11 +123,7 @@ _OWN: Mapping[tuple[str, str], SelectableFields] = {
 
 
 def selectable_fields(resource: Resource) -> SelectableFields:
-    """The field labels of a kind: most have only name and namespace.
-
-    Raises:
-        JSONPathError: a path of a custom resource cannot be parsed.
-    """
+    """The field labels of a kind: most have only name and namespace. Raises JSONPathError."""
     # As the real server, which lets many built-in kinds without a namespace be selected by it.
     named = (_NAME,) if not resource.namespaced and (resource.custom or resource.selectable) else (_NAME, _NAMESPACE)
     found = {path: _at(path) for path in named}

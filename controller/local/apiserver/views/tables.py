@@ -27,13 +27,7 @@ def _no_conditions(_: Document) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """How a kind is shown.
-
-    Attributes:
-        columns: the column definitions.
-        cells: the cells of an object, at a time.
-        conditions: the conditions of an object's row.
-    """
+    """How a kind is shown: its columns, the cells of an object at a time, and the conditions of its row."""
 
     columns: tuple[dict[str, Any], ...]
     cells: Callable[[Document, datetime], list[Any]]
@@ -136,16 +130,9 @@ def table_of(
     version: str = "v1",
     headers: bool = True,
 ) -> dict[str, Any]:
-    """The Table of a list, or of one object.
+    """The Table of a list or of one object, with its metadata; `headers`: it defines the columns.
 
-    Args:
-        how: the format of the kind.
-        items: the objects. For `include="Object"` they need kind and apiVersion.
-        metadata: of the list, or of the object.
-        now: what ages are counted to.
-        include: what of each object goes into its row.
-        version: of the Table, `v1` or `v1beta1`.
-        headers: whether it defines the columns; the events of a watch do not after the first.
+    `include` says what of each object goes into its row. For `Object`, items need kind and apiVersion.
     """
     return {
         "kind": "Table",

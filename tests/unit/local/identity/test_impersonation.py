@@ -8,14 +8,19 @@ import pytest
 
 from tests.unit.local.identity.conftest import AUTHENTICATION, Asker, Document
 from trainwright.controller.local.apiserver.errors import StatusError
-from trainwright.controller.local.apiserver.http.server import impersonated
-from trainwright.controller.local.apiserver.request.info import ServerRequest
+from trainwright.controller.local.apiserver.http.server import impersonation
+from trainwright.controller.local.apiserver.request.info import ANONYMOUS, ServerRequest, User
 from trainwright.controller.local.cluster import api_server
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 
 REVIEWS = f"/apis/{AUTHENTICATION}/selfsubjectreviews"
 AUTHENTICATED, ACCOUNT = "system:authenticated", "system:serviceaccount:ns:a"
+
+
+def asked(*headers: tuple[str, str]) -> User | None:
+    found = impersonation(ANONYMOUS, headers)
+    return found.user if found is not None else None
 
 
 @pytest.mark.parametrize(
@@ -36,29 +41,28 @@ AUTHENTICATED, ACCOUNT = "system:authenticated", "system:serviceaccount:ns:a"
     ],
 )
 def test_groups(name: str, headers: list[str], groups: list[str]) -> None:
-    found = impersonated([("impersonate-user", name), *(("impersonate-group", group) for group in headers)])
+    found = asked(("impersonate-user", name), *(("impersonate-group", group) for group in headers))
     assert found is not None
     assert (found.name, list(found.groups)) == (name, groups)
 
 
 def test_uid_and_extra() -> None:
-    headers = [
+    found = asked(
         ("impersonate-uid", "u"),
         ("impersonate-extra-example.com%2fscopes", "view"),
         ("impersonate-extra-example.com%2fscopes", "edit"),
         ("impersonate-user", "system:node:n"),
-    ]
-    found = impersonated(headers)
+    )
     assert found is not None
     assert (found.uid, found.extra) == ("u", {"example.com/scopes": ("view", "edit")})
     assert found.groups == (AUTHENTICATED,), "a node has its group only if no more than its name is given"
 
 
 def test_without_a_name() -> None:
-    assert impersonated([]) is None
-    assert impersonated([("impersonate-user", "")]) is None
+    assert asked() is None
+    assert asked(("impersonate-user", "")) is None
     with pytest.raises(StatusError) as failed:
-        impersonated([("impersonate-group", "g"), ("impersonate-extra-a", "1")])
+        asked(("impersonate-group", "g"), ("impersonate-extra-a", "1"))
     assert (failed.value.code, failed.value.reason) == (400, "BadRequest")
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategic merge patches: each directive, and what is said of patches that do not fit.
 
-The same are sent to the real API server in tests/integration/local/test_local_patches.py.
+Those of built-in kinds are rows of tests/integration/local/writes.json.
 """
 
 import copy

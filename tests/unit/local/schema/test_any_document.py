@@ -2,38 +2,29 @@
 """Whatever a document holds, the engine gives an answer, and what it has made of a document it leaves as it is."""
 
 import copy
-import json
 from random import Random
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.integration.local.shapes import FIELDS, definition, ruled_definition, ruled_spec, spec
+from tests.integration.local.random_writes import groups, random_object
 from trainwright.controller.local.apiserver.schema.crd import Schema
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 
-def compiled(crd: dict[str, Any]) -> Schema:
-    return Schema(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+def compiled(group: str) -> Schema:
+    return Schema(groups()[group]["definition"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
-SHAPES = compiled(definition("shapes", FIELDS))
-RULED = compiled(ruled_definition("ruleds"))
+SHAPES, RULED = compiled("shapes"), compiled("rules")
 RANDOM = st.randoms(use_true_random=False)
 
 
-def document(random: Random) -> dict[str, Any]:
-    made: dict[str, Any] = {"kind": "Shape", "metadata": {"name": "a"}, "spec": spec(random, wildness=0.5)}
-    if random.random() < 0.5:
-        made["status"] = spec(random, wildness=0.5)
-    # As it comes from the wire: no branch is shared.
-    read: dict[str, Any] = json.loads(json.dumps(made))
-    return read
-
-
 def decoded(random: Random) -> dict[str, Any] | None:
-    made = document(random)
+    made = random_object(random, "shapes", wildness=0.5)
+    if random.random() < 0.5:
+        made["status"] = random_object(random, "shapes", wildness=0.5)["spec"]
     try:
         SHAPES.decode(made)
     except DocumentDecodeError:
@@ -69,7 +60,7 @@ def test_validation_answers_and_changes_nothing(random: Random) -> None:
 @given(random=RANDOM)
 @settings(max_examples=150, deadline=None)
 def test_an_unchanged_object_is_accepted_by_every_rule_that_compares(random: Random) -> None:
-    stored = json.loads(json.dumps({"kind": "Ruled", "metadata": {"name": "a"}, "spec": ruled_spec(random)}))
+    stored = random_object(random, "rules", wildness=0.0)
     RULED.decode(stored)
     told = RULED.validate(stored, copy.deepcopy(stored))
     assert [error for error in told if "fixed" in error.message or "once" in error.message] == []

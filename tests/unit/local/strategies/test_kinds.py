@@ -84,27 +84,6 @@ def test_service_addresses_are_made_from_the_uid_and_kept() -> None:
     assert updated("Service", service, copy.deepcopy(document))["spec"] == spec
 
 
-@pytest.mark.parametrize(
-    ("group", "change", "fields"),
-    [
-        ("events.k8s.io", {"metadata": {"name": "a", "labels": {"a": "b"}}}, []),
-        ("events.k8s.io", {"note": "n", "deprecatedCount": 2}, ["message", "count"]),
-        (
-            "events.k8s.io",
-            {"regarding": {"name": "p", "namespace": "b"}},
-            ["involvedObject.namespace", "involvedObject"],
-        ),
-        ("", {"message": "n", "count": 2}, []),
-        ("", {"involvedObject": {"name": "p", "namespace": "b"}}, ["involvedObject.namespace"]),
-    ],
-)
-def test_an_old_event_is_written_through_either_group(group: str, change: Document, fields: list[str]) -> None:
-    old = created("Event", {"message": "m", "involvedObject": {"name": "p"}})
-    old = to_events(old) if group else old
-    errors = KINDS[group, "Event"].strategy.validate_update({**copy.deepcopy(old), **change}, old, "")
-    assert [error.field for error in errors] == fields
-
-
 def test_events_go_both_ways() -> None:
     event = created("Event", {"message": "m", "involvedObject": {"name": "p"}, "count": 2})
     there = to_events(event)

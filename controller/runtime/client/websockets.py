@@ -1,25 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests through a proxy, and websockets, over aiohttp: the only module of the client that imports that library.
-
-`http` imports this module when a proxy or a websocket is asked for, and says why there are two pools.
-"""
+"""Websockets over aiohttp: the only module of the client that imports that library, when the first one is asked for."""
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
 import aiohttp
-from aiohttp.abc import AbstractStreamWriter
 from aiohttp.connector import Connection
-from aiohttp.http_writer import StreamWriter
 from aiohttp.tracing import Trace
 from yarl import URL
 
-from trainwright.controller.runtime.client.connections import CONNECT_SECONDS, IDLE_SECONDS, drop_after
-from trainwright.controller.runtime.client.exchange import warnings_in
-from trainwright.controller.runtime.client.transport import READS, SECONDS, Request, Response, WritePermission
+from trainwright.controller.runtime.client.connections import CONNECT_SECONDS, IDLE_SECONDS
+from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import (
     ConnectionLost,
     OutputTooLarge,
@@ -33,62 +27,17 @@ READ_BUFFER = 2**18
 Headers: TypeAlias = list[tuple[str, str]]
 
 
-class Sessions:
-    """The pools of one server, with one TLS context. Create it inside a running event loop."""
+class WebSockets:
+    """The websockets of one server, with one TLS context. Create it inside a running event loop."""
 
     def __init__(
-        self,
-        origin: str,
-        context: ssl.SSLContext | None,
-        *,
-        limit: int,
-        certificate_name: str | None,
-        proxy: str | None,
+        self, origin: str, context: ssl.SSLContext | None, *, certificate_name: str | None, proxy: str | None
     ) -> None:
         """`origin`: scheme, host, port and the prefix of all paths."""
         self._origin = origin
         self._certificate_name = certificate_name
         self._proxy = proxy
-
-        def pool(limit: int) -> aiohttp.ClientSession:
-            connector = _Connector(limit=limit, ssl=context or True, keepalive_timeout=IDLE_SECONDS)
-            return aiohttp.ClientSession(
-                connector=connector, auto_decompress=True, read_bufsize=READ_BUFFER, cookie_jar=aiohttp.DummyCookieJar()
-            )
-
-        self._requests, self._streams = pool(limit), pool(0)
-
-    async def exchange(self, request: Request, headers: Headers, *, stream: bool) -> "SessionAnswer":
-        """Send a request; the caller ends the answer."""
-        session = self._streams if stream else self._requests
-        if request.timeout is None:
-            request.timeout = SECONDS
-        total, guarded = request.timeout, None
-        if request.permission is not None:
-            left = request.permission.remaining()
-            total = max(0.001, min(total, left))  # 0 would mean no limit
-            guarded = _GuardedBody(request.body or b"", request.permission)
-        limits = aiohttp.ClientTimeout(total=None if stream else total, sock_connect=CONNECT_SECONDS)
-        try:
-            answer = await session.request(
-                request.method,
-                self._url(request),
-                headers=[*request.headers.items(), *headers],
-                data=guarded or request.body,
-                timeout=limits,
-                allow_redirects=False,
-                server_hostname=self._certificate_name,
-                proxy=self._proxy,
-                # What a write has done before its connection broke is not known.
-                middlewares=() if request.method in READS else (_sent_once(request),),
-            )
-        except (aiohttp.ClientError, TimeoutError, OSError, TransportError) as error:
-            if guarded is not None and guarded.refusal is not None:
-                raise guarded.refusal from None
-            if isinstance(error, TransportError):
-                raise
-            raise _lost(request, error) from error
-        return SessionAnswer(request, answer)
+        self._connector = _Connector(limit=0, ssl=context or True, keepalive_timeout=IDLE_SECONDS)
 
     async def connect(self, request: Request, headers: Headers, protocols: Sequence[str], limit: int) -> "HTTPSocket":
         answers: list[aiohttp.ClientResponse] = []
@@ -104,8 +53,9 @@ class Sessions:
             return answer
 
         session = aiohttp.ClientSession(
-            connector=self._streams.connector,
+            connector=self._connector,
             connector_owner=False,
+            read_bufsize=READ_BUFFER,
             cookie_jar=aiohttp.DummyCookieJar(),
             middlewares=(kept, _sent_once(request)),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
@@ -129,15 +79,14 @@ class Sessions:
         return HTTPSocket(request, opened, answers[-1], None)
 
     async def close(self) -> None:
-        for session in (self._requests, self._streams):
-            await session.close()
+        await self._connector.close()
 
     def _url(self, request: Request) -> URL:
         return URL(self._origin + request.path, encoded=True).with_query(request.query)
 
 
 def _sent_once(request: Request) -> aiohttp.ClientMiddlewareType:
-    """Turn errors into our own, which aiohttp does not know: by itself it sends a GET, PUT or DELETE again."""
+    """Turn errors into our own, which aiohttp does not know: it sends a GET again, and one may have run a command."""
 
     async def send(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         with _translated(request):
@@ -180,57 +129,6 @@ class _Connector(aiohttp.TCPConnector):
         for transport in ending:
             transport.abort()
         self._made -= ending
-
-
-class _GuardedBody(aiohttp.BytesPayload):
-    """A body that checks the write permission as the last step before headers and body are sent."""
-
-    def __init__(self, body: bytes, permission: WritePermission) -> None:
-        super().__init__(body)
-        self._permission = permission
-        self.refusal: TransportError | None = None
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        try:
-            self._permission.check()
-        except TransportError as error:
-            self.refusal = error
-            raise
-        if isinstance(writer, StreamWriter) and writer.transport is not None:
-            drop_after(writer.transport.get_extra_info("socket"), self._permission.remaining())
-        await super().write_with_length(writer, content_length)
-
-
-class SessionAnswer:
-    """The answer to one request: a `Stream`."""
-
-    def __init__(self, request: Request, answer: aiohttp.ClientResponse) -> None:
-        self._request = request
-        self._answer = answer
-
-    @property
-    def status(self) -> int:
-        return self._answer.status
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {name.lower(): value for name, value in self._answer.headers.items()}
-
-    def warnings(self) -> tuple[str, ...]:
-        return warnings_in(self._answer.headers.getall("Warning", []))
-
-    async def read(self) -> bytes:
-        with _translated(self._request):
-            return await self._answer.read()
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        with _translated(self._request):
-            async for chunk in self._answer.content.iter_any():
-                yield chunk
-
-    def end(self) -> None:
-        """Abort an answer that is still arriving. A connection whose answer was read is back in the pool."""
-        abort(self._answer)
 
 
 class HTTPSocket:

@@ -1,31 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random strategic merge patches on one object: ours beside those of the real API server.
+"""Random objects and patches, made of what the rows of `writes.json` hold and of anything else."""
 
-Kubernetes goes through a patch in the order of a Go map. So no scalar is both deleted and added here, and of a patch
-with mistakes only the refusal is compared.
-"""
-
+import functools
 import json
-import random
+from random import Random
 from typing import Any
 
-from tests.integration.local.test_local_patches import STRATEGIC, compare
-from trainwright.controller.runtime import HTTPTransport, load_config
-from trainwright.controller.runtime.testing import ControlPlane
+from tests.integration.local.writes import WRITES, Document, changed
 
-Document = dict[str, Any]
+_SCALARS: list[Any] = ["a", "", 1, 1.5, 2.0, True, None, {}, [], "ab", 3, -7, 2**40, "x" * 5]
 
-CASES = 200
+
+@functools.cache
+def groups() -> dict[str, Document]:
+    """The groups of the file."""
+    found: dict[str, Document] = json.loads(WRITES.read_text())
+    return found
+
+
+def wild(random: Random, depth: int = 0) -> Any:
+    """Any JSON value."""
+    if depth > 2 or random.random() < 0.6:
+        return random.choice(_SCALARS)
+    if random.random() < 0.5:
+        return [wild(random, depth + 1) for _ in range(random.randint(0, 3))]
+    names = random.sample(["a", "b", "name", "port", "protocol", "x", "apiVersion", "kind"], random.randint(0, 4))
+    return {name: wild(random, depth + 1) for name in names}
+
+
+def random_object(random: Random, group: str, wildness: float = 0.15, base: Document | None = None) -> Document:
+    """The object of a group with several of its creations at once, of which some set any value.
+
+    Args:
+        random: decides.
+        group: of `writes.json`.
+        wildness: the share of values that may be anything.
+        base: another object to change.
+    """
+    rows = groups()[group]
+    changes = [one for one in rows["create"].values() if all(path.startswith("spec.") for path in one)]
+    made: Document = {}
+    for change in random.sample(changes, random.randint(1, 6)):
+        made |= {path: wild(random) if random.random() < wildness else value for path, value in change.items()}
+    if random.random() < wildness:
+        made["spec.unknown"] = wild(random)
+    found: Document = json.loads(json.dumps(changed(base or rows["object"], made)))
+    return found
 
 
 class Patches:
-    """Random patches of a PodTemplate, with every directive, and with mistakes."""
+    """Random strategic merge patches of a PodTemplate, with every directive, and with mistakes.
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+    Kubernetes goes through a patch in the order of a Go map. So no scalar is both deleted and added here.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
 
     def patch(self) -> Document:
-        metadata = self._map({"labels": self._labels, "finalizers": lambda: None})
+        """The next one."""
+        metadata: Document = {"labels": self._labels()} if self._chance(0.4) else {}
         self._scalars(metadata, "finalizers", [f"example.com/{letter}" for letter in "abc"])
         spec: Document = {}
         self._items(spec, "containers", "name", "cde", self._container)
@@ -44,8 +78,7 @@ class Patches:
         return chosen
 
     def _map(self, makers: dict[str, Any]) -> Document:
-        made = {key: make() for key, make in makers.items() if self._chance(0.4)}
-        return {key: value for key, value in made.items() if value is not None}
+        return {key: make() for key, make in makers.items() if self._chance(0.4)}
 
     def _directive(self, made: Document) -> None:
         if self._chance(0.03):
@@ -97,16 +130,3 @@ class Patches:
 
     def _volume(self) -> Document:
         return self._map({"emptyDir": dict, "hostPath": lambda: {"path": "/x"}})
-
-
-async def test_random_patches(control_plane: ControlPlane, namespace: str) -> None:
-    patches = Patches(seed=1)
-    transport = HTTPTransport(load_config(control_plane.kubeconfig))
-    try:
-        cases = [("podtemplates", STRATEGIC, json.dumps(patches.patch()).encode()) for _ in range(CASES)]
-        different = await compare(transport, namespace, cases)
-        assert not [case for case in different if not all(answer["kind"] == "Status" for answer in case[1:])]
-        # Most patches are right, or the test shows little.
-        assert len(different) < CASES / 10
-    finally:
-        await transport.close()
