@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.apiserver.store import ObjectStore
 
 LIMIT = 8 * 2**20
 """Bytes of an answer. A longer one is an error: half a patch must not be applied."""
@@ -46,10 +46,10 @@ class ServiceAddresses:
         """`HOST:PORT` of a port of a Service. Raises CallError."""
         if (routed := self._routes.get((namespace, name))) is not None:
             return routed
-        stored = self._store.get("services", ObjectName(namespace, name))
+        stored = self._store.document("services", name, namespace)
         if stored is None:
             raise CallError(f'service "{name}" not found')
-        spec = stored.document().get("spec") or {}
+        spec = stored.get("spec") or {}
         entry = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
         if entry is None:
             raise CallError(f'no service port {port} found for service "{name}"')
@@ -59,8 +59,8 @@ class ServiceAddresses:
         return found
 
     def _endpoints(self, namespace: str, name: str, entry: Document) -> Iterator[str]:
-        stored = self._store.get("endpoints", ObjectName(namespace, name))
-        for subset in (stored.document().get("subsets") or ()) if stored is not None else ():
+        stored = self._store.document("endpoints", name, namespace) or {}
+        for subset in stored.get("subsets") or ():
             ports = [one["port"] for one in subset.get("ports") or () if one.get("name", "") == entry.get("name", "")]
             yield from (f"{one['ip']}:{port}" for one in subset.get("addresses") or () for port in ports)
 

@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
 
 import asyncio
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 from trainwright.api.amounts import Amounts, of_containers, read
@@ -15,7 +15,7 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.kinds.places import entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import set_account
-from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.apiserver.store import ObjectStore
 
 _ACCOUNT_TRIES = 10
 _ACCOUNT_SECONDS = 0.15
@@ -65,7 +65,7 @@ class BuiltInPlugins:
             await self._wait_for_account(request)
         self._check_namespace(request)
         if creates_pod:
-            for limit_range in self._listed("limitranges", request.call.namespace):
+            for limit_range in self._store.documents("limitranges", request.call.namespace):
                 _apply_limits(limit_range, new)
             if self._service_accounts:
                 self._give_account(request, new)
@@ -86,13 +86,6 @@ class BuiltInPlugins:
         if request.is_of(_SCHEDULING, "priorityclasses"):
             self._check_default_priority(request, request.new)
 
-    def _get(self, collection: str, namespace: str, name: str) -> Document | None:
-        found = self._store.get(collection, ObjectName(namespace, name))
-        return None if found is None else found.document()
-
-    def _listed(self, collection: str, namespace: str) -> Sequence[Document]:
-        return [one.document() for one in self._store.collection(collection).listed(namespace)]
-
     # ------------------------------------------------------------------ NamespaceLifecycle
 
     def _check_namespace(self, request: AdmissionRequest) -> None:
@@ -100,7 +93,7 @@ class BuiltInPlugins:
         namespace = request.call.namespace
         if not namespace or request.call.plural == "localsubjectaccessreviews":
             return
-        stored = self._get("namespaces", "", namespace)
+        stored = self._store.document("namespaces", namespace)
         if stored is None:
             raise errors.not_found("", "namespaces", namespace)
         if request.operation == "CREATE" and part(stored, "status").get("phase") == "Terminating":
@@ -117,7 +110,7 @@ class BuiltInPlugins:
     async def _wait_for_account(self, request: AdmissionRequest) -> None:
         """A namespace gets its account a moment after it was made, and whoever made it may be faster."""
         for _ in range(_ACCOUNT_TRIES - 1):
-            if self._get("serviceaccounts", request.call.namespace, _DEFAULT_ACCOUNT) is not None:
+            if self._store.document("serviceaccounts", _DEFAULT_ACCOUNT, request.call.namespace) is not None:
                 return
             # Raises where no account comes any more.
             self._check_namespace(request)
@@ -127,7 +120,7 @@ class BuiltInPlugins:
         """Each pod runs as an account of its namespace, finds its token in a volume, and has its pull secrets."""
         spec, namespace, name = pod["spec"], request.call.namespace, _account_name(pod)
         set_account(spec, name)
-        account = self._get("serviceaccounts", namespace, name)
+        account = self._store.document("serviceaccounts", name, namespace)
         if account is None:
             missing = f'serviceaccount "{name}" not found'
             raise request.forbidden(f"error looking up service account {namespace}/{name}: {missing}")
@@ -168,14 +161,16 @@ class BuiltInPlugins:
         name = spec.get("priorityClassName")
         if not name:
             return self._default_priority() or {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
-        found = self._get(f"priorityclasses.{_SCHEDULING}", "", name)
+        found = self._store.document(f"priorityclasses.{_SCHEDULING}", name)
         if found is None:
             raise request.forbidden(f"no PriorityClass with name {name} was found")
         return found
 
     def _default_priority(self) -> Document | None:
         """The default class; that of the lowest priority if several say so."""
-        candidates = [one for one in self._listed(f"priorityclasses.{_SCHEDULING}", "") if one.get("globalDefault")]
+        candidates = [
+            one for one in self._store.documents(f"priorityclasses.{_SCHEDULING}") if one.get("globalDefault")
+        ]
         return min(candidates, key=lambda one: one.get("value") or 0, default=None)
 
     def _check_default_priority(self, request: AdmissionRequest, new: Document) -> None:
@@ -192,7 +187,7 @@ class BuiltInPlugins:
     def _check_runtime_class(self, request: AdmissionRequest, spec: Document) -> None:
         """The class of a pod is there. Its overhead and its nodes do not matter here."""
         name = spec.get("runtimeClassName")
-        if name is not None and self._get("runtimeclasses.node.k8s.io", "", name) is None:
+        if name is not None and self._store.document("runtimeclasses.node.k8s.io", name) is None:
             raise request.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
 
     # ------------------------------------------------------------------ DefaultStorageClass
@@ -202,7 +197,9 @@ class BuiltInPlugins:
         spec: Document = claim.setdefault("spec", {})
         if spec.get("storageClassName") is not None:
             return
-        listed = sorted(self._listed("storageclasses.storage.k8s.io", ""), key=lambda one: str(one["metadata"]["name"]))
+        listed = sorted(
+            self._store.documents("storageclasses.storage.k8s.io"), key=lambda one: str(one["metadata"]["name"])
+        )
         defaults = [one for one in listed if part(part(one, "metadata"), "annotations").get(_DEFAULT_CLASS) == "true"]
         if defaults:
             newest = max(defaults, key=lambda one: str(one["metadata"].get("creationTimestamp") or ""))
@@ -212,7 +209,7 @@ class BuiltInPlugins:
 
     def _check_limits(self, request: AdmissionRequest, new: Document) -> None:
         """Refuse pods beyond the bounds of a LimitRange."""
-        for limit_range in self._listed("limitranges", request.call.namespace):
+        for limit_range in self._store.documents("limitranges", request.call.namespace):
             items = entries(part(limit_range, "spec"), "limits")
             found = list(dict.fromkeys(problem for item in items for problem in _pod_problems(new, item)))
             if found:

@@ -18,7 +18,7 @@ from trainwright.api.objects import Document, dig, labels_of, name_of, spec_of
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.request.info import RequestInfo
-from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.types.errors import DocumentError, invalid
 
 _PREFIX = "pod-security.kubernetes.io/"
@@ -123,8 +123,7 @@ class PodSecurity:
             self._warn(call, template, self._policy(call.namespace)["warn"])
 
     def _policy(self, namespace: str) -> Policy:
-        stored = self._store.get("namespaces", ObjectName("", namespace))
-        return policy_of(labels_of(stored.document()) if stored is not None else {})[0]
+        return policy_of(labels_of(self._store.document("namespaces", namespace) or {}))[0]
 
     def _check_pod(self, call: RequestInfo, pod: Document) -> None:
         policy = self._policy(call.namespace)
@@ -152,8 +151,7 @@ class PodSecurity:
     def _warnings_about_pods(self, namespace: str, enforced: LevelVersion) -> Iterator[str]:
         """Which pods that run already could not be created any more."""
         names: dict[str, list[str]] = {}
-        for stored in self._store.collection("pods").listed(namespace):
-            pod = stored.document()
+        for pod in self._store.documents("pods", namespace):
             if found := violations(pod, enforced.level):
                 names.setdefault(", ".join(one.reason for one in found), []).append(name_of(pod))
         if names:

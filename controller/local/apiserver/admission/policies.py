@@ -184,10 +184,9 @@ class Policies:
         call = request.call
         if not call.namespace or (call.group, call.plural) == ("", "namespaces"):
             return None
-        stored = self._store.get("namespaces", ObjectName("", call.namespace))
-        if stored is None:
+        document = self._store.document("namespaces", call.namespace)
+        if document is None:
             raise errors.not_found("", "namespaces", call.namespace)
-        document = stored.document()
         metadata = {key: value for key, value in document["metadata"].items() if key not in _NOT_SHOWN}
         return {"metadata": metadata, "spec": document.get("spec") or {}, "status": document.get("status") or {}}
 

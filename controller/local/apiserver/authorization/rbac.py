@@ -28,7 +28,7 @@ from trainwright.controller.local.apiserver.authorization.authorizer import (
 )
 from trainwright.controller.local.apiserver.errors import StatusError, forbidden, not_found
 from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, ANONYMOUS, RequestInfo, User
-from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.values import quoted
 
 _SHOWN = (
@@ -181,11 +181,11 @@ class RBACAuthorizer(Authorizer):
     def role_rules(self, reference: Document, namespace: str) -> list[Document]:
         """The rules of the role that a binding refers to. Raises StatusError if there is none."""
         kind, name = str(reference.get("kind") or ""), str(reference.get("name") or "")
-        place = namespace if kind == "Role" else ""
-        one = self._store.get(_COLLECTIONS[kind], ObjectName(place, name)) if kind in ("Role", "ClusterRole") else None
-        if one is None:
+        role = None
+        if kind in ("Role", "ClusterRole"):
+            role = self._store.document(_COLLECTIONS[kind], name, namespace if kind == "Role" else "")
+        if role is None:
             raise errors.not_found(GROUP, kind.lower(), name)
-        role = one.document()
         return self._rules_in(role, set())
 
     def _rules_in(self, role: Document, seen: set[str]) -> list[Document]:

@@ -12,7 +12,7 @@ from trainwright.api.selectors import SelectorError, parse_label_selector
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.request.info import Route, ServerRequest, ServerResponse, encode
-from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.apiserver.views import discovery, openapi
 from trainwright.controller.local.podaccess import ContainerUse
 
@@ -148,10 +148,10 @@ class PodMetrics:
         for one in await self._source():
             used.setdefault(one.pod, []).append(one)
         if route.name:
-            stored = self._store.get("pods", ObjectName(route.namespace, route.name))
-            pods = [stored.document()] if stored is not None else []
+            stored = self._store.document("pods", route.name, route.namespace)
+            pods = [stored] if stored is not None else []
         else:
-            pods = [stored.document() for stored in self._store.collection("pods").listed(route.namespace)]
+            pods = self._store.documents("pods", route.namespace)
         try:
             selector = parse_label_selector(request.param("labelSelector"))
         except SelectorError as error:

@@ -24,7 +24,7 @@ from trainwright.controller.local.apiserver.request.info import (
     user_info,
     write_options,
 )
-from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.apiserver.verbs.reads import shown
 from trainwright.controller.local.apiserver.verbs.writes import track
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
@@ -157,10 +157,9 @@ class Reviews:
         if meta.get("name") and meta["name"] != call.name:
             wrong = invalid("metadata.name", meta["name"], "must match the service account name if specified")
             raise errors.invalid(_AUTHENTICATION, "TokenRequest", call.name, [wrong])
-        stored = self._store.get("serviceaccounts", call.key)
-        if stored is None:
+        account = self._store.document("serviceaccounts", call.name, call.namespace)
+        if account is None:
             raise call.not_found()
-        account = stored.document()
         uid = uid_of(account)
         if meta.get("uid") and meta["uid"] != uid:
             why = f"the UID in the token request ({meta['uid']}) does not match the UID of the service account ({uid})"
@@ -175,10 +174,9 @@ class Reviews:
         version, kind, name = reference.get("apiVersion"), reference.get("kind") or "", reference.get("name") or ""
         if (version, kind) != ("v1", "Pod"):
             raise errors.bad_request(f"cannot bind token to object of type {version}, Kind={kind}")
-        stored = self._store.get("pods", ObjectName(call.namespace, name))
-        if stored is None:
+        pod = self._store.document("pods", name, call.namespace)
+        if pod is None:
             raise errors.not_found("", "pods", name)
-        pod = stored.document()
         spec = pod.get("spec") or {}
         if (spec.get("serviceAccountName") or "") != call.name:
             raise errors.bad_request(
@@ -192,8 +190,8 @@ class Reviews:
             raise errors.conflict("", kind, name, why)
         if not spec.get("nodeName"):
             return {"pod": pod}
-        node = self._store.get("nodes", ObjectName("", spec["nodeName"]))
-        return {"pod": pod, "node": {"metadata": {"name": spec["nodeName"]}} if node is None else node.document()}
+        node = self._store.document("nodes", spec["nodeName"])
+        return {"pod": pod, "node": {"metadata": {"name": spec["nodeName"]}} if node is None else node}
 
 
 def _review(call: RequestInfo, **fields: Document) -> Document:

@@ -32,7 +32,7 @@ from trainwright.controller.local.apiserver.request.info import (
     account_groups,
     encode,
 )
-from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.runtime.errors import TokenRefused
 from trainwright.controller.runtime.tokens.signatures import from_base64, parse, read_keys, to_base64
 
@@ -206,7 +206,7 @@ class AccountTokens:
         """Raises InvalidTokenError where the account or the pod of a token is gone, or is another one."""
         namespace, account, pod = said["namespace"], said["serviceaccount"], said.get("pod")
         name = account["name"]
-        found = self._document("serviceaccounts", namespace, name)
+        found = self._store.document("serviceaccounts", name, namespace)
         if found is None:
             raise InvalidTokenError(f'serviceaccounts "{name}" not found')
         if uid_of(found) != account["uid"]:
@@ -215,16 +215,12 @@ class AccountTokens:
             raise InvalidTokenError(f"service account {namespace}/{name} has been deleted")
         if pod is None:
             return
-        bound = self._document("pods", namespace, pod["name"])
+        bound = self._store.document("pods", pod["name"], namespace)
         if bound is not None and uid_of(bound) != pod["uid"]:
             claim = f"service account pod ref claim ({pod['uid']})"
             raise InvalidTokenError(f"pod UID ({uid_of(bound)}) does not match {claim}")
         if bound is None or self._is_over(bound):
             raise InvalidTokenError("service account token has been invalidated")
-
-    def _document(self, collection: str, namespace: str, name: str) -> Document | None:
-        found = self._store.get(collection, ObjectName(namespace, name))
-        return None if found is None else found.document()
 
     def _is_over(self, document: Document) -> bool:
         moment = document["metadata"].get("deletionTimestamp")

@@ -172,6 +172,15 @@ class ObjectStore:
         """One object."""
         return self.collection(collection).by_name.get(name)
 
+    def document(self, collection: str, name: str, namespace: str = "") -> Document | None:
+        """One object, decoded: the caller's own."""
+        found = self.get(collection, ObjectName(namespace, name))
+        return None if found is None else found.document()
+
+    def documents(self, collection: str, namespace: str = "") -> list[Document]:
+        """The objects of a namespace, or of all, decoded."""
+        return [one.document() for one in self.collection(collection).listed(namespace)]
+
     def at(self, collection: str, version: int) -> Collection:
         """A collection as it was at a version. Raises Expired if that is too long ago."""
         current = self.collection(collection)

@@ -153,8 +153,7 @@ async def stream_log(
     """Serve `pods/log`, also of a pod that is gone, as long as its logs are kept. Raises StatusError."""
     call.require("GET", "HEAD")
     request = _log_request(call)
-    stored = store.get("pods", call.key)
-    pod = stored.document() if stored is not None else None
+    pod = store.document("pods", call.name, call.namespace)
     if pod is None and gone is not None:
         pod = await gone(call.namespace, call.name)
     if pod is None:
@@ -236,10 +235,9 @@ async def _connection(
     request = AdmissionRequest(call, "CONNECT", wanted, None, NO_OPTIONS)
     await admission.mutate(request)
     await admission.validate(request)
-    stored = store.get("pods", call.key)
-    if stored is None:
+    pod = store.document("pods", call.name, call.namespace)
+    if pod is None:
         raise call.not_found()
-    pod = stored.document()
     if not (pod.get("spec") or {}).get("nodeName"):
         raise errors.bad_request(f"pod {call.name} does not have a host assigned")
     return request.new or wanted, pod

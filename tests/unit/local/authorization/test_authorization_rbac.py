@@ -8,37 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.unit.local.identity.conftest import Asker
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.request.info import ServerRequest
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SPACE = "/api/v1/namespaces/default"
-
-
-class As:
-    """Asks as a user whom the administrator impersonates."""
-
-    def __init__(self, api: RunningServer, user: str = "", *groups: str) -> None:
-        self._api = api
-        self._headers = [("impersonate-user", user)] if user else []
-        self._headers += [("impersonate-group", group) for group in groups]
-
-    async def __call__(
-        self, method: str, path: str, body: Document | None = None, **query: str
-    ) -> tuple[int, dict[str, Any]]:
-        answer = await self._api.server.handle(
-            ServerRequest(
-                method=method,
-                path=path,
-                query=list(query.items()),
-                headers={"authorization": f"Bearer {self._api.config.token}"},
-                impersonation=self._headers,
-                body=b"" if body is None else json.dumps(body).encode(),
-            )
-        )
-        is_json = answer.content_type == "application/json"
-        return answer.status, json.loads(answer.body) if is_json else {}
 
 
 @pytest.fixture
@@ -48,13 +24,13 @@ async def api(tmp_path: Path) -> AsyncIterator[RunningServer]:
 
 
 @pytest.fixture
-def admin(api: RunningServer) -> As:
-    return As(api)
+def admin(api: RunningServer) -> Asker:
+    return Asker(api)
 
 
 @pytest.fixture
-def alice(api: RunningServer) -> As:
-    return As(api, "alice")
+def alice(api: RunningServer) -> Asker:
+    return Asker(api, "alice")
 
 
 def rule(verbs: str, resources: str, **more: Any) -> Document:
@@ -66,7 +42,9 @@ def rule(verbs: str, resources: str, **more: Any) -> Document:
     }
 
 
-async def grant(admin: As, name: str, *rules: Document, namespace: str = "", subject: Document | None = None) -> None:
+async def grant(
+    admin: Asker, name: str, *rules: Document, namespace: str = "", subject: Document | None = None
+) -> None:
     """A role, and a binding of the same name, for alice."""
     kind, path = (
         ("Role", f"{RBAC}/namespaces/{namespace}/role") if namespace else ("ClusterRole", f"{RBAC}/clusterrole")
@@ -77,7 +55,7 @@ async def grant(admin: As, name: str, *rules: Document, namespace: str = "", sub
 
 
 async def bind(
-    admin: As, name: str, kind: str, role: str, *, namespace: str = "", subject: Document | None = None
+    admin: Asker, name: str, kind: str, role: str, *, namespace: str = "", subject: Document | None = None
 ) -> None:
     path = f"{RBAC}/namespaces/{namespace}/rolebindings" if namespace else f"{RBAC}/clusterrolebindings"
     body = {
@@ -89,12 +67,12 @@ async def bind(
     assert status == 201, made
 
 
-async def test_discovery_needs_no_role(alice: As) -> None:
+async def test_discovery_needs_no_role(alice: Asker) -> None:
     for path in ("/api", "/apis", "/openapi/v3", "/version", "/healthz"):
         assert (await alice("GET", path))[0] == 200, path
 
 
-async def test_a_right_begins_and_ends_with_its_binding(admin: As, alice: As) -> None:
+async def test_a_right_begins_and_ends_with_its_binding(admin: Asker, alice: Asker) -> None:
     await grant(admin, "reads", rule("get,list,watch", "configmaps"), namespace="default")
     assert (await alice("GET", f"{SPACE}/configmaps"))[0] == 200
     assert (await alice("GET", "/api/v1/configmaps"))[0] == 403
@@ -105,7 +83,7 @@ async def test_a_right_begins_and_ends_with_its_binding(admin: As, alice: As) ->
 
 
 @pytest.mark.parametrize("subresource", ["exec", "portforward"])
-async def test_a_connection_to_a_pod_needs_the_right_to_create(admin: As, alice: As, subresource: str) -> None:
+async def test_a_connection_to_a_pod_needs_the_right_to_create(admin: Asker, alice: Asker, subresource: str) -> None:
     """Although a websocket is asked for with GET: whoever reads everything must not run commands."""
     path = f"{SPACE}/pods/p/{subresource}"
     await grant(admin, "reads", rule("get", "*"), rule("get", "*/*"))
@@ -116,18 +94,18 @@ async def test_a_connection_to_a_pod_needs_the_right_to_create(admin: As, alice:
     assert (await alice("GET", path))[0] != 403
 
 
-async def test_groups_and_service_accounts(api: RunningServer, admin: As) -> None:
+async def test_groups_and_service_accounts(api: RunningServer, admin: Asker) -> None:
     account = {"kind": "ServiceAccount", "name": "a"}
     await grant(admin, "account", rule("list", "pods"), namespace="default", subject=account)
     await grant(admin, "staff", rule("list", "nodes"), subject={"kind": "Group", "name": "staff"})
-    assert (await As(api, "system:serviceaccount:default:a")("GET", f"{SPACE}/pods"))[0] == 200
-    assert (await As(api, "system:serviceaccount:other:a")("GET", f"{SPACE}/pods"))[0] == 403
-    assert (await As(api, "bob", "staff")("GET", "/api/v1/nodes"))[0] == 200
-    assert (await As(api, "bob")("GET", "/api/v1/nodes"))[0] == 403
-    assert (await As(api, "bob", "system:masters")("GET", "/api/v1/nodes"))[0] == 200
+    assert (await Asker(api, "system:serviceaccount:default:a")("GET", f"{SPACE}/pods"))[0] == 200
+    assert (await Asker(api, "system:serviceaccount:other:a")("GET", f"{SPACE}/pods"))[0] == 403
+    assert (await Asker(api, "bob", "staff")("GET", "/api/v1/nodes"))[0] == 200
+    assert (await Asker(api, "bob")("GET", "/api/v1/nodes"))[0] == 403
+    assert (await Asker(api, "bob", "system:masters")("GET", "/api/v1/nodes"))[0] == 200
 
 
-async def test_aggregated_roles_have_the_rules_of_others(admin: As, alice: As) -> None:
+async def test_aggregated_roles_have_the_rules_of_others(admin: Asker, alice: Asker) -> None:
     await bind(admin, "views", "ClusterRole", "view", namespace="default")
     assert (await alice("GET", f"{SPACE}/configmaps"))[0] == 200
     assert (await alice("GET", f"{SPACE}/secrets"))[0] == 403
@@ -142,7 +120,7 @@ async def test_aggregated_roles_have_the_rules_of_others(admin: As, alice: As) -
     assert (await alice("POST", f"{SPACE}/configmaps", {"metadata": {"name": "a"}}))[0] == 201, "through edit"
 
 
-async def test_rules_are_those_of_all_roles(admin: As, alice: As) -> None:
+async def test_rules_are_those_of_all_roles(admin: Asker, alice: Asker) -> None:
     await grant(admin, "reads", rule("list", "pods"), {"nonResourceURLs": ["/metrics"], "verbs": ["get"]})
     review = {"spec": {"namespace": "default"}}
     _, made = await alice("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review)
@@ -151,7 +129,7 @@ async def test_rules_are_those_of_all_roles(admin: As, alice: As) -> None:
     assert (made["status"]["incomplete"], "evaluationError" in made["status"]) == (False, False)
 
 
-async def test_aggregation_and_foreign_roles_need_a_right_of_their_own(admin: As, alice: As) -> None:
+async def test_aggregation_and_foreign_roles_need_a_right_of_their_own(admin: Asker, alice: Asker) -> None:
     rbac = ["rbac.authorization.k8s.io"]
     await grant(admin, "author", rule("create,update", "roles,rolebindings,clusterroles", apiGroups=rbac))
     aggregates = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
@@ -166,7 +144,7 @@ async def test_aggregation_and_foreign_roles_need_a_right_of_their_own(admin: As
     assert (await alice("POST", path, binding))[0] == 201
 
 
-async def test_impersonation_needs_the_right(api: RunningServer, admin: As) -> None:
+async def test_impersonation_needs_the_right(api: RunningServer, admin: Asker) -> None:
     """The administrator is in the way of trying it as another user, so a service account does it with its token."""
     await admin("POST", f"{SPACE}/serviceaccounts", {"metadata": {"name": "a"}})
     _, made = await admin("POST", f"{SPACE}/serviceaccounts/a/token", {})

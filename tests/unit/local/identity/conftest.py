@@ -21,16 +21,18 @@ AUDIENCE = ISSUER
 
 
 class Asker:
-    """Asks a server, as the administrator unless another token is given."""
+    """Asks a server, as the administrator, as a user whom it impersonates, or with the token that is given."""
 
-    def __init__(self, api: RunningServer) -> None:
+    def __init__(self, api: RunningServer, user: str = "", *groups: str) -> None:
         self.api = api
         self.admin = str(api.config.token)
+        self._impersonation = [("impersonate-user", user)] if user else []
+        self._impersonation += [("impersonate-group", group) for group in groups]
 
     async def __call__(
         self, method: str, path: str, body: Document | None = None, *, token: str | None = None, accept: str = ""
     ) -> tuple[int, Document]:
-        """Status and document. An empty token sends none."""
+        """Status and document, empty where the answer is none. An empty token sends none."""
         token = self.admin if token is None else token
         headers = {"authorization": f"Bearer {token}"} if token else {}
         if accept:
@@ -42,10 +44,11 @@ class Asker:
                 path=bare,
                 query=parse_qsl(query),
                 headers=headers,
+                impersonation=self._impersonation,
                 body=b"" if body is None else json.dumps(body).encode(),
             )
         )
-        return answer.status, json.loads(answer.body)
+        return answer.status, json.loads(answer.body) if "json" in answer.content_type else {}
 
     async def token(self, name: str = "a", **spec: Any) -> str:
         """A token of an account in the namespace `default`."""

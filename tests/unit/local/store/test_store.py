@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store: versions, history, watches, its file, and what expires."""
+"""The store: watches that wait, its file, a full disk, and what expires.
+
+tests/integration/local/test_store_at_random.py compares versions, lists, history and watches with a model.
+"""
 
 import asyncio
 import sqlite3
@@ -11,7 +14,6 @@ from typing import Any
 import pytest
 
 from trainwright.controller.local.apiserver.store import (
-    Changed,
     Disk,
     Expired,
     ObjectName,
@@ -63,80 +65,6 @@ def content(one: Any) -> Any:
     return one.document().get("data")
 
 
-async def test_versions_rise_over_all_collections() -> None:
-    store = ObjectStore()
-    first = store.write("configmaps", A, document(), None)
-    second = store.write("secrets", A, document(), None)
-    assert second.version == first.version + 1 == store.version
-    assert second.document()["metadata"]["resourceVersion"] == str(second.version)
-
-
-async def test_a_write_that_expects_another_object_changes_nothing() -> None:
-    store = ObjectStore()
-    first = store.write("configmaps", A, document(), None)
-    store.write("configmaps", A, document(data={"x": "1"}), first)
-    for expected in (first, None):
-        with pytest.raises(Changed):
-            store.write("configmaps", A, document(), expected)
-    with pytest.raises(Changed):
-        store.delete("configmaps", first)
-    found = store.get("configmaps", A)
-    assert content(found) == {"x": "1"}
-
-
-async def test_a_list_is_in_the_order_of_etcd() -> None:
-    store = ObjectStore()
-    for namespace, name in (("b", "a"), ("a", "b"), ("a-b", "a"), ("a", "a")):
-        store.write("configmaps", ObjectName(namespace, name), document(name), None)
-    names = [one.name for one in store.collection("configmaps").listed()]
-    assert names == [("a-b", "a"), ("a", "a"), ("a", "b"), ("b", "a")]
-    assert [one.name.name for one in store.collection("configmaps").listed("a", after="a/a")] == ["b"]
-
-
-async def test_the_past_is_as_it_was() -> None:
-    store = ObjectStore()
-    first = store.write("configmaps", A, document(data={"x": "1"}), None)
-    then = store.version
-    store.write("configmaps", A, document(data={"x": "2"}), first)
-    other = store.write("configmaps", B, document("b"), None)
-    store.delete("configmaps", other)
-    past = store.at("configmaps", then)
-    assert [(one.name, content(one)) for one in past.listed()] == [(A, {"x": "1"})]
-
-
-async def test_what_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    moment = [0.0]
-    store = ObjectStore(now=lambda: moment[0])
-    one = store.write("configmaps", A, document(), None)
-    then = store.version
-    store.write("configmaps", A, document(data={"x": "1"}), one)
-    moment[0] = HISTORY_SECONDS + 1
-    await store.compact()
-    with pytest.raises(Expired):
-        store.watch("configmaps", then - 1)
-    with pytest.raises(Expired):
-        store.at("configmaps", then)
-    assert content(store.get("configmaps", A)) == {"x": "1"}
-
-
-async def test_a_watch_tells_every_change_since_its_version_in_order() -> None:
-    store = ObjectStore()
-    first = store.write("configmaps", A, document(), None)
-    since = store.version
-    second = store.write("configmaps", A, document(data={"x": "1"}), first)
-    watch = store.watch("configmaps", since)
-    last = store.delete("configmaps", second)
-    store.write("secrets", A, document(), None)
-    told = await watch.take()
-    assert [(change.type, change.version) for change in told] == [
-        ("MODIFIED", second.version),
-        ("DELETED", last.version),
-    ]
-    assert told[0].before is first
-    store.unwatch("configmaps", watch)
-    assert await watch.take() == []
-
-
 async def test_a_watch_that_is_not_read_is_ended_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "BACKLOG_BYTES", 1000)
     store = ObjectStore()
@@ -149,36 +77,20 @@ async def test_a_watch_that_is_not_read_is_ended_and_holds_up_nobody(monkeypatch
         await slow.take()
 
 
-async def test_a_file_holds_what_was_committed(tmp_path: Path) -> None:
-    store = ObjectStore(tmp_path / "state.db")
-    one = store.write("configmaps", A, document(data={"x": "1"}), None)
-    since = store.version
-    store.write("configmaps", A, document(data={"x": "2"}), one)
-    gone = store.write("configmaps", B, document("b"), None)
-    store.delete("configmaps", gone)
-    await store.committed()
-    version = store.version
-    await store.close()
-    again = ObjectStore(tmp_path / "state.db")
-    assert again.version == version
-    assert content(again.get("configmaps", A)) == {"x": "2"}
-    assert again.get("configmaps", B) is None
-    told = await again.watch("configmaps", since).take()
-    assert [change.type for change in told] == ["MODIFIED", "ADDED", "DELETED"]
-    await again.close()
-    assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600
-
-
 async def test_nobody_is_told_of_a_change_before_it_is_on_disk(tmp_path: Path) -> None:
     store = ObjectStore(tmp_path / "state.db")
     watch = store.watch("configmaps", store.version)
-    store.write("configmaps", A, document(), None)
+    one = store.write("configmaps", A, document(), None)
+    assert one.document()["metadata"]["resourceVersion"] == str(one.version)
     assert store.notified_revision < store.version
     assert await watch.take(0) == []
     await store.committed()
     assert store.notified_revision == store.version
     assert len(await watch.take(0)) == 1
+    store.unwatch("configmaps", watch)
+    assert await watch.take() == []
     await store.close()
+    assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
