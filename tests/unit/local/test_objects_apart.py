@@ -95,21 +95,16 @@ class ContendedStore(ObjectStore):
 
 
 class Wanted(NamedTuple):
-    """An object and how it is written."""
+    """An object and how it is written: `post`, `put` or `apply`."""
 
     kind: RecordedKind
     name: str
     way: str
     document: Document
 
-    def named(self, document: Document) -> Document:
-        """A document under the name of this object."""
-        metadata = {**(document.get("metadata") or {}), "name": self.name, "labels": {"way": self.way}}
-        return {**document, "metadata": metadata}
-
 
 class Server:
-    """An API server alone."""
+    """An API server alone, with the definition of Gadgets."""
 
     def __init__(self, transport: InProcessTransport, store: ContendedStore) -> None:
         self._transport = transport
@@ -117,15 +112,9 @@ class Server:
 
     @classmethod
     async def new(cls) -> "Server":
-        """One with the definition of Gadgets."""
         store = ContendedStore(None, now=_NOW.timestamp)
         made = await assembled(
-            store,
-            token="t",
-            signing_key=_KEY,
-            for_others=True,
-            address=lambda: "https://127.0.0.1:1",
-            now=lambda: _NOW,
+            store, token="t", signing_key=_KEY, for_others=True, address=lambda: "https://x", now=lambda: _NOW
         )
         server = cls(InProcessTransport(made.server, "t"), store)
         await server.send("POST", _DEFINITIONS, "", definition())
@@ -136,12 +125,12 @@ class Server:
         """The answer, without what differs from server to server."""
         path = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
         path += f"/namespaces/default/{kind.plural}" if kind.namespaced else f"/{kind.plural}"
-        headers = {"Content-Type": "application/apply-patch+yaml" if method == "PATCH" else "application/json"}
-        query = {"fieldManager": "m", "force": "true"} if method == "PATCH" else {"fieldManager": "n"}
-        body = json.dumps(document).encode()
-        answer = json.loads(
-            (await self._transport.send(Request(method, f"{path}/{name}".rstrip("/"), query, headers, body))).body
-        )
+        media, query = "json", {"fieldManager": "n"}
+        if method == "PATCH":
+            media, query = "apply-patch+yaml", {"fieldManager": "m", "force": "true"}
+        headers, body = {"Content-Type": f"application/{media}"}, json.dumps(document).encode()
+        request = Request(method, f"{path}/{name}".rstrip("/"), query, headers, body)
+        answer = json.loads((await self._transport.send(request)).body)
         assert answer.get("reason") != "InternalError", answer
         metadata: dict[str, Any] = answer.get("metadata") or {}
         metadata.pop("resourceVersion", None)
@@ -150,14 +139,10 @@ class Server:
         return made
 
     async def write(self, wanted: Wanted) -> Document:
-        """Write an object."""
-        document = wanted.named(wanted.document)
-        match wanted.way:
-            case "apply":
-                return await self.send("PATCH", wanted.kind, wanted.name, document)
-            case "put":
-                return await self.send("PUT", wanted.kind, wanted.name, document)
-        return await self.send("POST", wanted.kind, "", document)
+        """Write an object under its name."""
+        metadata = {**(wanted.document.get("metadata") or {}), "name": wanted.name, "labels": {"way": wanted.way}}
+        method, name = {"apply": ("PATCH", wanted.name), "put": ("PUT", wanted.name)}.get(wanted.way, ("POST", ""))
+        return await self.send(method, wanted.kind, name, {**wanted.document, "metadata": metadata})
 
 
 def samples_of(kind: RecordedKind) -> list[Document]:
@@ -167,13 +152,11 @@ def samples_of(kind: RecordedKind) -> list[Document]:
 
 def wanted_of(kind: RecordedKind, *ways: str) -> list[Wanted]:
     """Each object in each way."""
-    return [
-        Wanted(kind, f"{way}{number}", way, sample) for number, sample in enumerate(samples_of(kind)) for way in ways
-    ]
+    numbered = enumerate(samples_of(kind))
+    return [Wanted(kind, f"{way}{number}", way, sample) for number, sample in numbered for way in ways]
 
 
 def named_kind(kind: RecordedKind) -> str:
-    """For the name of a test."""
     return f"{kind.api_version} {kind.kind}"
 
 
