@@ -12,7 +12,7 @@ from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.errors import CacheError
 from trainwright.controller.runtime.manager.supervisor import Group
 from trainwright.controller.runtime.servers.bounded import BoundedLimits, BoundedServer
-from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.part import LOOPBACK, Assembly, Grants, Part, gate
 from trainwright.controller.trainer.job.pods import jobset_of_job, life_of_ranks, pods_of, present_attempt
 from trainwright.controller.trainer.progress.access import ReportAccess
@@ -84,7 +84,7 @@ def _declare_files(assembly: Assembly) -> None:
 
 def _declare_stalls(assembly: Assembly) -> None:
     manager, settings = assembly.manager, assembly.settings
-    cache, has_pods = manager.cache, EXPLAIN in settings.features
+    cache, has_pods = manager.cache, bool(settings.features & {EXPLAIN, RECOVERY})
     StallController(
         manager,
         assembly.events,

@@ -73,7 +73,7 @@ class JobEvents:
         before, after = transition.before, transition.after
         if before is None or after is None or before.state is after.state or not self._leads():
             return
-        if before.state is JobState.BLOCKED:
+        if before.state is JobState.BLOCKED and after.state is not JobState.DELETING:
             log.info("%s: no longer blocked, now %s", transition.key, after.state)
 
     def blocked(self, job: TrainJob, obstacle: Obstacle) -> None:

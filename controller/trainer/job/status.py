@@ -105,6 +105,9 @@ def wanted_status(
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
     for finding in findings:
         conditions = with_finding(conditions, finding, now)
+    if job.spec_or_empty.suspend:
+        # Whoever found it will say so, too; written now, the suspension is one write.
+        conditions = remove_condition(conditions, CONDITION_STALLED)
     if any(map(is_end, conditions)):
         conditions = _without_obstacles(conditions)
     status.conditions = in_order(conditions) or None

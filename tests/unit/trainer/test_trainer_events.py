@@ -28,6 +28,7 @@ OTHER = StateReason(JobState.BLOCKED, "BuildFailed")
         pytest.param(None, BLOCKED, True, [], id="seen-first"),
         pytest.param(BLOCKED, None, True, [], id="deleted"),
         pytest.param(PENDING, BLOCKED, True, [], id="blocked"),
+        pytest.param(BLOCKED, StateReason(JobState.DELETING), True, [], id="to-be-deleted"),
     ],
 )
 async def test_the_log_says_that_a_blocked_job_goes_on(

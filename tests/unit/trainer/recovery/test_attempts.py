@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.builders import ended, pod, train_job
 from tests.builders import jobset as made_jobset
-from tests.builders import train_job
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.claims import makes_claims
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.controller.trainer.failures.record import Entry, document_of, entries_of
-from trainwright.controller.trainer.recovery.attempts import Glance, entries_of_present
+from trainwright.controller.trainer.recovery.attempts import Glance, KnownAttempts, entries_of_present, lacks_ranks
 from trainwright.controller.trainer.recovery.causes import Span
 from trainwright.controller.trainer.recovery.verdict import (
     KEY,
@@ -89,3 +89,28 @@ def test_the_culprit_of_an_attempt_is_of_the_jobset_that_makes_it() -> None:
     assert entries_of_present(entries, Summary(judged=1), "s1") == entries
     assert entries_of_present(entries, Summary(judged=1), "s2") == {0: entries[0]}
     assert entries_of_present(entries, Summary(judged=2), "s2") == entries
+
+
+@pytest.mark.parametrize(
+    ("policy", "done", "lacks"),
+    [
+        ({}, {}, False),
+        ({}, {"node": 1}, True),
+        ({}, {"node": 2}, True),
+        ({}, {"node": 2, "side": 1}, False),
+        ({"operator": "Any"}, {"side": 1}, False),
+        ({"operator": "Any"}, {"node": 1}, True),
+        ({"operator": "All", "targetReplicatedJobs": ["node"]}, {"node": 2}, False),
+        ({"operator": "All", "targetReplicatedJobs": ["node"]}, {"side": 1}, True),
+    ],
+)
+def test_ranks_that_have_succeeded_are_lacking_unless_the_jobset_is_about_to_complete(
+    policy: dict[str, Any], done: dict[str, int], lacks: bool
+) -> None:
+    more: dict[str, Any] = {"successPolicy": policy} if policy else {}
+    made = made_jobset(replicated_job(completions=2), replicated_job("side", completions=1), **more)
+    pods = [
+        pod(rank, ended(0), role=role, uid=f"{role}-{rank}") for role, count in done.items() for rank in range(count)
+    ]
+    glance = Glance(job=train_job(uid="job"), jobset=made, pods=pods, now=START)
+    assert lacks_ranks(KnownAttempts(), glance) is lacks
