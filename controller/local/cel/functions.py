@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from trainwright.api import names
 from trainwright.api.quantity import Quantity
 from trainwright.controller.local.types import formats
+from trainwright.controller.local.types.go_json import nanoseconds
 from trainwright.controller.local.types.patterns import compiled
 
 Boxed = dict[str, Any]
@@ -279,17 +280,6 @@ def _value(optional: Boxed) -> Any:
     return found[0]
 
 
-_UNITS = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "ms": 1e-3, "mi": 60, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
-def _span(text: str) -> timedelta:
-    seconds = 0.0
-    for number, unit in re.findall(r"([0-9.]+)\s*([A-Za-zµ]+)", text):
-        scale = _UNITS["ms"] if unit.lower().startswith("milli") else _UNITS.get(unit[:2], _UNITS.get(unit[0], 0.0))
-        seconds += float(number) * scale
-    return timedelta(seconds=-seconds if text.startswith("-") else seconds)
-
-
 def declarations(kinds: Any, *, typed: bool) -> list[tuple[str, str, Any, list[Any], bool, Callable[..., Any]]]:
     """Name, overload, result, parameters, whether it is a method, and implementation of each function.
 
@@ -322,7 +312,7 @@ def declarations(kinds: Any, *, typed: bool) -> list[tuple[str, str, Any, list[A
         ("jsonpatch.escapeKey", text, [text], lambda key: key.replace("~", "~0").replace("/", "~1")),
         ("kubernetes.moment", kinds.TIMESTAMP, [text], lambda value: datetime.fromisoformat(value.upper())),
         ("kubernetes.day", kinds.TIMESTAMP, [text], lambda value: datetime.fromisoformat(f"{value}T00:00:00+00:00")),
-        ("kubernetes.span", kinds.DURATION, [text], _span),
+        ("kubernetes.span", kinds.DURATION, [text], lambda value: timedelta(microseconds=nanoseconds(value) / 1000)),
     ]
     methods: list[tuple[str, Any, list[Any], Callable[..., Any]]] = [
         ("isGreaterThan", truth, [box, box], lambda left, right: _compare(left, right) > 0),

@@ -312,21 +312,9 @@ def _enum_check(members: list[Any]) -> Check:
     plain = frozenset(member for member in members if isinstance(member, str))
 
     def accepts(value: Any) -> bool:
-        return value in plain if type(value) is str else any(_is_member(value, member) for member in members)
+        return value in plain if type(value) is str else any(equal(value, member) for member in members)
 
     return _refuse(accepts, f"supported values: {', '.join(map(quoted, texts))}", NOT_SUPPORTED)
-
-
-def _is_member(value: Any, member: Any) -> bool:
-    """Equal after a conversion of Go: numbers to each other's type, an integer to the character with this number."""
-    if value is None or member is None:
-        return False
-    kind, wanted = type(value), type(member)
-    if kind is float and wanted is int:
-        return bool(int(value) == member)
-    if kind is int and wanted is str:
-        return bool(0 <= value <= 0x10FFFF and chr(value) == member)
-    return equal(value, member)
 
 
 def _list_checks(kind: Type, compile_inner: Compile) -> list[Check]:

@@ -312,36 +312,16 @@ def embedded_errors(kind: Type, document: Document, base: str = "") -> list[Docu
 
 def _embedded_errors(value: dict[str, Any], path: str) -> list[DocumentError]:
     found = [required(f"{path}.{name}") for name in ("apiVersion", "kind") if name not in value]
-    for name, inner in value.items():
-        if name == "apiVersion":
-            found += [invalid(f"{path}.apiVersion", inner, one) for one in _wrong_version(inner)]
-        elif name == "kind":
-            found += [invalid(f"{path}.kind", inner, one) for one in _wrong_kind(inner)]
-        elif name == "metadata":
-            metadata = {**inner, "name": inner.get("name") or "fakename"}
-            found += validate_metadata(
-                metadata,
-                namespaced=bool(inner.get("namespace")),
-                path=f"{path}.metadata",
-            )
+    version, kind = value.get("apiVersion", "v1"), value.get("kind", "a")
+    if not version or version.count("/") > 1:
+        found.append(invalid(f"{path}.apiVersion", version, "must be a group and a version, such as apps/v1"))
+    if names.dns_label_1035(kind.lower()):
+        found.append(invalid(f"{path}.kind", kind, "must be the name of a kind, such as Deployment"))
+    if "metadata" in value:
+        metadata = {**value["metadata"], "name": value["metadata"].get("name") or "fakename"}
+        namespaced = bool(metadata.get("namespace"))
+        found += validate_metadata(metadata, namespaced=namespaced, path=f"{path}.metadata")
     return found
-
-
-def _wrong_version(version: Any) -> list[str]:
-    if type(version) is not str:
-        return ["must be a string"]
-    if not version:
-        return ["must not be empty"]
-    return [f"unexpected GroupVersion string: {version}"] if version.count("/") > 1 else []
-
-
-def _wrong_kind(kind: Any) -> list[str]:
-    if type(kind) is not str:
-        return ["must be a string"]
-    if not kind:
-        return ["must not be empty"]
-    wrong = names.dns_label_1035(kind.lower())
-    return ["may have mixed case, but should otherwise match: " + ",".join(wrong)] if wrong else []
 
 
 def list_errors(kind: Type, document: Document) -> list[DocumentError]:

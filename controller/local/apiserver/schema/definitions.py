@@ -35,7 +35,6 @@ Errors = Iterator[DocumentError]
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _MOST_SELECTABLE = 8
-_APPROVAL = "api-approved.kubernetes.io"
 _SHARED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 
 
@@ -160,7 +159,6 @@ def validate_definition(new: Document, old: Document | None = None) -> list[Docu
         found += _immutable(spec, old)
     found += _name_errors(new.get("status", {}).get("acceptedNames", {}), "status.acceptedNames")
     found += _stored_versions(new)
-    found += _approval(new, old)
     if spec.get("preserveUnknownFields") and not (old or {}).get("spec", {}).get("preserveUnknownFields"):
         wrong = "cannot be true; set x-kubernetes-preserve-unknown-fields in spec.versions[*].schema instead"
         found.append(invalid("spec.preserveUnknownFields", True, wrong))
@@ -188,7 +186,7 @@ def _spec_errors(spec: Document) -> Errors:
         yield from _texts(f"{path}.name", [version.get("name", "")], names.dns_label_1035)
         yield from _deprecation(version, path)
         parts = {word: version.get(word) for word in _SHARED if word not in alike}
-        yield from _version_parts(parts, path, schema_name="schema", status=_has_status(version))
+        yield from _version_parts(parts, path, schema_name="schema")
     yield from _version_names(versions)
     for name in ("plural", "singular", "kind", "listKind"):
         if not spec.get("names", {}).get(name):
@@ -196,7 +194,7 @@ def _spec_errors(spec: Document) -> Errors:
     yield from _name_errors(spec.get("names", {}), "spec.names")
     if versions:
         parts = {word: versions[0].get(word) for word in alike}
-        yield from _version_parts(parts, "spec", schema_name="validation", status=any(map(_has_status, versions)))
+        yield from _version_parts(parts, "spec", schema_name="validation")
     yield from _conversion(spec.get("conversion"))
 
 
@@ -274,14 +272,10 @@ def _conversion(conversion: Document | None) -> Errors:
             yield required(f"{field}.conversionReviewVersions", "must specify one of v1, v1beta1")
 
 
-def _has_status(version: Document) -> bool:
-    return (version.get("subresources") or {}).get("status") is not None
-
-
-def _version_parts(parts: Document, path: str, *, schema_name: str, status: bool) -> Errors:
+def _version_parts(parts: Document, path: str, *, schema_name: str) -> Errors:
     schema = (parts.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None:
-        yield from SchemaReview(schema, f"{path}.{schema_name}.openAPIV3Schema", status=status).errors
+        yield from SchemaReview(schema, f"{path}.{schema_name}.openAPIV3Schema").errors
     yield from _scale((parts.get("subresources") or {}).get("scale"), f"{path}.subresources.scale")
     for index, column in enumerate(parts.get("additionalPrinterColumns") or ()):
         yield from _column(column, f"{path}.additionalPrinterColumns[{index}]")
@@ -369,23 +363,3 @@ def _stored_versions(definition: Document) -> Errors:
         if name not in {version.get("name") for version in versions}:
             wrong = f"missing from spec.versions; objects may still be stored in {name}, so spec.versions must keep it"
             yield invalid(f"{path}[{index}]", name, wrong)
-
-
-def _approval(new: Document, old: Document | None) -> Errors:
-    """Groups of Kubernetes itself need a word of approval, unless nothing changes about that."""
-    group = f".{new.get('spec', {}).get('group', '')}"
-    given = _approved(new)
-    if not group.endswith((".k8s.io", ".kubernetes.io")) or (old is not None and bool(_approved(old)) == bool(given)):
-        return
-    path = f"metadata.annotations[{_APPROVAL}]"
-    needed = f'protected groups must have approval annotation "{_APPROVAL}"'
-    see = "see https://github.com/kubernetes/enhancements/pull/1111"
-    if not given:
-        yield required(path, f"{needed}, {see}")
-    elif not given.startswith("unapproved") and "://" not in given:
-        yield invalid(path, given, f'{needed} with either a URL or a reason starting with "unapproved", {see}')
-
-
-def _approved(definition: Document) -> str:
-    annotations: dict[str, str] = definition.get("metadata", {}).get("annotations") or {}
-    return annotations.get(_APPROVAL, "")

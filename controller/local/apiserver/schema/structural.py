@@ -48,14 +48,6 @@ _NOT_NESTED = (
     *(_PRESERVE, _EMBEDDED, _EITHER, _KEYS, _LIST, _MAP, _RULES),
 )
 """Words that an alternative may not hold."""
-_WITH_STATUS = frozenset(
-    (
-        *("description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
-        *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required"),
-        *("items", "properties", "externalDocs", "example", _PRESERVE, _RULES),
-    )
-)
-"""The words of a schema that its root may have where there is an endpoint for the status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +76,12 @@ class SchemaReview:
     Args:
         schema: `openAPIV3Schema`, or a part of one.
         path: of it.
-        status: there is an endpoint for the status.
     """
 
-    def __init__(self, schema: Schema, path: str, *, status: bool = False) -> None:
+    def __init__(self, schema: Schema, path: str) -> None:
         self.formats: list[tuple[str, str]] = []
         """Paths and names of formats that are not checked."""
-        self._schema, self._path, self._status = schema, path, status
+        self._schema, self._path = schema, path
         self._structural: list[DocumentError] = []
         self._unsupported: list[DocumentError] = []
         self._defaults: list[tuple[Schema, str]] = []
@@ -101,11 +92,11 @@ class SchemaReview:
     def errors(self) -> list[DocumentError]:
         """All that is wrong."""
         schema, path = self._schema, self._path
-        found: list[DocumentError] = [*(_root_errors(schema, path) if self._status else ())]
+        found: list[DocumentError] = []
         if schema.get("nullable"):
             found.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
         # Later steps take for granted what earlier ones have made sure.
-        wrong = sorted([*self._structural, *_undeclared_at(schema, path)], key=str)
+        wrong = sorted(self._structural, key=str)
         wrong = wrong or [one for each in self._defaults for one in _errors_of_default(*each)]
         of_rules = [] if wrong else [one for each in self._rules for one in _rule_errors(*each)]
         return [*found, *wrong, *self._unsupported, *of_rules]
@@ -172,13 +163,6 @@ def _parts(schema: Schema, path: str, place: _Place) -> Iterator[tuple[Any, str,
         yield items, f"{path}.items", inner
 
 
-def _root_errors(schema: Schema, path: str) -> Errors:
-    if schema.get("type", "object") != "object":
-        yield invalid(f"{path}.type", schema["type"], "must be object where there is the status subresource")
-    elif any(value and word not in _WITH_STATUS for word, value in schema.items()):
-        yield invalid(path, dict(schema), "has fields that are not allowed where there is the status subresource")
-
-
 def _invariants(schema: Schema, path: str, place: _Place) -> Errors:
     """What keeps a schema from being structural."""
     kind, is_root, embedded = schema.get("type") or "", place.level == "root", schema.get(_EMBEDDED)
@@ -238,36 +222,10 @@ def _pattern_errors(schema: Schema, path: str) -> Errors:
             yield invalid(f"{path}.pattern", schema["pattern"], wrong)
 
 
-def _undeclared_at(outer: Schema, path: str, inner: Schema | None = None, at: str = "") -> Errors:
-    """Fields that alternatives at the root speak of must be declared; the server does not look further."""
-    one, at = (outer, path) if inner is None else (inner, at)
-    for word in _ALTERNATIVES:
-        for index, part in enumerate(one.get(word) or ()):
-            yield from _undeclared_at(outer, path, part, f"{at}.{word}[{index}]")
-    if one.get("not") is not None:
-        yield from _undeclared_at(outer, path, one["not"], f"{at}.not")
-    if inner is None:
-        return
-    items, properties = outer.get("items"), outer.get("properties") or {}
-    if isinstance(inner.get("items"), Mapping):
-        if isinstance(items, Mapping):
-            yield from _undeclared_at(items, f"{path}.items", inner["items"], f"{at}.items")
-        else:
-            yield required(f"{path}.items", f"because it is defined in {at}.items")
-    for name, part in (inner.get("properties") or {}).items():
-        here, there = f"{path}.properties[{name}]", f"{at}.properties[{name}]"
-        if name in properties:
-            yield from _undeclared_at(properties[name], here, part, there)
-        else:
-            yield required(here, f"because it is defined in {there}")
-
-
 def _unsupported(schema: Schema, path: str, place: _Place) -> Errors:
     kind = schema.get("type") or ""
     if kind and kind not in _TYPES:
         yield not_supported(f"{path}.type", kind, _TYPES)
-    if kind == "null":
-        yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
     if schema.get("default") is not None and place.no_defaults is not None:
         yield forbidden(f"{path}.default", f"must not be set {place.no_defaults}")
     for word in _UNSUPPORTED:
@@ -281,8 +239,6 @@ def _unsupported(schema: Schema, path: str, place: _Place) -> Errors:
         yield forbidden(f"{path}.uniqueItems", "cannot be true since the runtime complexity becomes quadratic")
     if schema.get("properties") and schema.get("additionalProperties") not in (None, True):
         yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
-    if schema.get(_PRESERVE) is False:
-        yield invalid(f"{path}.{_PRESERVE}", False, "must be true or undefined")
 
 
 def _list_and_map_types(schema: Schema, path: str) -> Errors:
@@ -352,14 +308,10 @@ def _rule_words(rule: Schema, schema: Schema, path: str) -> Errors:
     text, message, field = (rule.get("rule") or "").strip(), rule.get("message") or "", rule.get("fieldPath") or ""
     if not text:
         yield required(f"{path}.rule", "rule is not specified")
-    elif message and not message.strip():
-        yield invalid(f"{path}.message", message, "must be non-empty if specified")
     elif _LINE_BREAK.search(message.strip()):
         yield invalid(f"{path}.message", message, "must not contain line breaks")
     elif _LINE_BREAK.search(text) and not message.strip():
         yield required(f"{path}.message", "message must be specified if rule contains line breaks")
-    if rule.get("messageExpression") and not rule["messageExpression"].strip():
-        yield required(f"{path}.messageExpression", "must be non-empty if specified")
     if rule.get("reason") is not None and rule["reason"] not in _REASONS:
         yield not_supported(f"{path}.reason", rule["reason"], _REASONS)
     if field:
