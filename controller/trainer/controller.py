@@ -19,7 +19,7 @@ from trainwright.controller.runtime import Backoff, Done, Event, KubernetesError
 from trainwright.controller.runtime.context import current_reconcile
 from trainwright.controller.runtime.controller.sources import WAITED
 from trainwright.controller.runtime.controller.uses import Uses
-from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
+from trainwright.controller.runtime.workqueue.limiters import ExponentialLimiter
 from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, CachedFacts, differs_in
 from trainwright.controller.trainer.build.objects import BuildMemory, EndUnknown, JobObjects, NameTaken
@@ -130,7 +130,7 @@ class TrainJobController:
         if recoveries is not None:
             builder.source(recoveries.changed)
         builder.source(findings.changed)
-        limiter = Capped(ExponentialLimiter(), RETRY_SECONDS)
+        limiter = ExponentialLimiter(maximum=RETRY_SECONDS)
         builder.reconcile(self.reconcile, workers=workers, limiter=limiter)
         # After `reconcile`, which declares the kinds: an index is added to a declared kind.
         self._runtimes.index()

@@ -136,9 +136,6 @@ class InformerStore:
         objects = self._objects
         return iter([objects[key] for key in keys])
 
-    def index_values(self, index: str) -> Iterator[str]:
-        return iter(list(self._indexes[index]))
-
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Index all present and future objects by the values of `function`. Raises ConfigurationError if it exists."""
         if name in self._functions:

@@ -34,7 +34,7 @@ class LimitedTransport:
 
     async def send(self, request: Request) -> Response:
         """Wait for a token, then send; see Transport."""
-        wait = self._bucket.delay(None)
+        wait = self._bucket.delay()
         if wait > 0:
             if wait > REPORT_SECONDS and self._time() - self._reported > _REPORT_PAUSE_SECONDS:
                 self._reported = self._time()

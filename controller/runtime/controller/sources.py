@@ -64,10 +64,6 @@ def all_of(*predicates: Predicate) -> Predicate:
     return lambda event: all(predicate(event) for predicate in predicates)
 
 
-def none_of(*predicates: Predicate) -> Predicate:
-    return lambda event: not any(predicate(event) for predicate in predicates)
-
-
 def labels_match(text: str) -> Predicate:
     """Whether the object (the new one of an update) matches. Raises ConfigurationError for an invalid selector."""
     selector = parse_label_selector(text)

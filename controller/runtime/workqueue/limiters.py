@@ -28,13 +28,18 @@ class Limiter(Protocol):
         ...
 
 
-class _PerKey:
-    def __init__(self) -> None:
+class ExponentialLimiter:
+    """`base` * 2^failures, at most `maximum`, per key."""
+
+    def __init__(self, base: float = BASE_SECONDS, maximum: float = MAX_SECONDS) -> None:
+        self._base = base
+        self._maximum = maximum
         self._failures: dict[Hashable, int] = {}
 
-    def _count(self, key: Hashable) -> int:
+    def delay(self, key: Hashable) -> float:
+        """With the defaults 5, 10, 20 ms …, and 1000 s from the 19th failure on."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        return count
+        return min(self._maximum, self._base * 2.0 ** min(count - 1, 64))  # larger exponents overflow
 
     def forget(self, key: Hashable) -> None:
         self._failures.pop(key, None)
@@ -46,26 +51,12 @@ class _PerKey:
         return len(self._failures)
 
 
-class ExponentialLimiter(_PerKey):
-    """`base` * 2^failures, at most `maximum`, per key."""
-
-    def __init__(self, base: float = BASE_SECONDS, maximum: float = MAX_SECONDS) -> None:
-        super().__init__()
-        self._base = base
-        self._maximum = maximum
-
-    def delay(self, key: Hashable) -> float:
-        """With the defaults 5, 10, 20 ms …, and 1000 s from the 19th failure on."""
-        exponent = min(self._count(key) - 1, 64)  # beyond any maximum; larger ones overflow
-        return min(self._maximum, self._base * 2.0**exponent)
-
-
 _INSTANT = 1e-6
 """A shorter wait is none: sums of times are not exact."""
 
 
 class TokenBucket:
-    """One bucket for all keys: `burst` at once, then `rate` per second. A burst of failures delays all keys."""
+    """`burst` at once, then `rate` per second."""
 
     __slots__ = ("_at", "_burst", "_time", "_tokens", "rate")
 
@@ -77,7 +68,8 @@ class TokenBucket:
         self._tokens = float(burst)
         self._at = time()
 
-    def delay(self, key: Hashable) -> float:  # noqa: ARG002 - all keys share the bucket
+    def delay(self) -> float:
+        """Reserve one token and return the wait for it."""
         self._fill()
         self._tokens -= 1.0
         return max(0.0, -self._tokens / self.rate)
@@ -114,58 +106,3 @@ class TokenBucket:
         now = self._time()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self.rate)
         self._at = now
-
-    def forget(self, key: Hashable) -> None:
-        """Do nothing: the bucket has no state per key."""
-
-    def failures(self, key: Hashable) -> int:  # noqa: ARG002 - keys are not counted
-        """Always 0."""
-        return 0
-
-
-class FastSlowLimiter(_PerKey):
-    """The delay `fast` for the first `attempts` failures, then `slow`."""
-
-    def __init__(self, fast: float, slow: float, attempts: int) -> None:
-        super().__init__()
-        self._fast = fast
-        self._slow = slow
-        self._attempts = attempts
-
-    def delay(self, key: Hashable) -> float:
-        return self._fast if self._count(key) <= self._attempts else self._slow
-
-
-class MaxOf:
-    """The longest of several delays. Every member counts each failure."""
-
-    def __init__(self, *limiters: Limiter) -> None:
-        self._limiters = limiters
-
-    def delay(self, key: Hashable) -> float:
-        return max([limiter.delay(key) for limiter in self._limiters])
-
-    def forget(self, key: Hashable) -> None:
-        for limiter in self._limiters:
-            limiter.forget(key)
-
-    def failures(self, key: Hashable) -> int:
-        return max(limiter.failures(key) for limiter in self._limiters)
-
-
-class Capped:
-    """The delay of another limiter, at most `maximum` seconds."""
-
-    def __init__(self, limiter: Limiter, maximum: float) -> None:
-        self._limiter = limiter
-        self._maximum = maximum
-
-    def delay(self, key: Hashable) -> float:
-        """The smaller one of the delay and the maximum."""
-        return min(self._maximum, self._limiter.delay(key))
-
-    def forget(self, key: Hashable) -> None:
-        self._limiter.forget(key)
-
-    def failures(self, key: Hashable) -> int:
-        return self._limiter.failures(key)

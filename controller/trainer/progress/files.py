@@ -211,7 +211,7 @@ class ProgressFiles:
         """Wait until the limits over all jobs allow a read, read once, and plan the next read."""
         if self._is_full(file.node):
             return self._retry(file, self._time() + NODE_SECONDS)
-        await asyncio.sleep(self._starts.delay(None))
+        await asyncio.sleep(self._starts.delay())
         if self._due(file) > self._time():  # another read was refused meanwhile
             return self._retry(file, self._due(file))
         file.due = math.inf

@@ -181,7 +181,7 @@ class WaitingConditions:
                 if not self._reads or self._running >= AT_ONCE:
                     await self._wake.wait()
                     continue
-                pause = self._bucket.delay(None)
+                pause = self._bucket.delay()
                 due = self._time() + pause
                 await self._sleep(pause)
                 await self._sleep(min(LATE_TIMES * (self._time() - due), READ_SECONDS))

@@ -36,7 +36,6 @@ from trainwright.controller.local.cluster import RunningServer, api_server
 from trainwright.controller.local.podaccess import ExecRequest, Streams, UnavailableError
 from trainwright.controller.runtime import Client, HTTPTransport
 from trainwright.controller.runtime.client.exec import LIMIT, ExecResult
-from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.errors import (
     BadRequest,
     ConnectionLost,
@@ -46,7 +45,6 @@ from trainwright.controller.runtime.errors import (
     ServerError,
     Unauthorized,
 )
-from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy, is_websocket
 from trainwright.controller.runtime.testing.waiting import eventually
 
 POD = "/api/v1/namespaces/default/pods/p"
@@ -259,21 +257,14 @@ async def test_refusals(server: Server, query: str, headers: dict[str, str], mes
 # ------------------------------------------------------------------ our client
 
 
-WAYS = ("https", "proxy", "in process")
+WAYS = ("https", "in process")
 
 
 @pytest.fixture(params=WAYS)
 async def client(request: pytest.FixtureRequest, server: Server) -> AsyncIterator[Client]:
     """A client of the server."""
     async with AsyncExitStack() as stack:
-        transport: Transport
-        if request.param == "in process":
-            transport = server.api.transport()
-        elif request.param == "proxy":
-            transport = HTTPTransport((await stack.enter_async_context(FaultProxy(server.api.config))).config)
-        else:
-            transport = HTTPTransport(server.api.config)
-        made = Client(transport)
+        made = Client(server.api.transport() if request.param == "in process" else HTTPTransport(server.api.config))
         stack.push_async_callback(made.close)
         yield made
 
@@ -322,22 +313,6 @@ async def test_credentials_that_are_wrong(server: Server) -> None:
     with pytest.raises(Unauthorized):
         await client.exec("p", "default", ["true"])
     await client.close()
-
-
-async def test_faults_on_the_way(server: Server) -> None:
-    server.session = ended(Session())
-    async with FaultProxy(server.api.config) as proxy:
-        client = Client(HTTPTransport(proxy.config))
-        body = b'{"kind":"Status","code":500,"reason":"InternalError","message":"node away"}'
-        proxy.add(Fault(is_websocket, status=500, body=body))
-        with pytest.raises(ServerError, match="node away"):
-            await client.exec("p", "default", ["true"])
-        for fault in (Fault(is_websocket, refuse=True), Fault(is_websocket, lose=True)):
-            proxy.add(fault)
-            with pytest.raises(ConnectionLost):
-                await client.exec("p", "default", ["true"])
-        assert (await client.exec("p", "default", ["true"])).code == 0
-        await client.close()
 
 
 async def test_a_closed_client_leaves_no_process(server: Server) -> None:

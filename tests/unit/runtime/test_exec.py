@@ -2,12 +2,14 @@
 """Exec: the messages of the websocket, and each way in which a command can fail."""
 
 import asyncio
+import base64
+import hashlib
 from typing import Any
 
 import msgspec
 import pytest
 
-from trainwright.controller.runtime import Client
+from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport
 from trainwright.controller.runtime.client.exec import LIMIT, CommandTimeout, ExecResult
 from trainwright.controller.runtime.client.limit import LimitedTransport
 from trainwright.controller.runtime.client.transport import permission
@@ -170,6 +172,46 @@ async def test_no_connection() -> None:
     transport.fail(lambda _: True, Unreachable("refused"))
     with pytest.raises(Unreachable):
         await Client(transport).exec("p", "default", ["x"])
+
+
+ANSWERS: list[tuple[str, bytes, type[KubernetesError], str]] = [
+    ("closes at once", b"", ConnectionLost, "pods/p/exec: "),
+    ("refuses", b"HTTP/1.1 500 Oops\r\nContent-Length: %d\r\n\r\n%s", ServerError, "node away"),
+    (
+        "breaks off",
+        b"HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: upgrade\r\n",
+        ConnectionLost,
+        "closing frame",
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "kind", "message"), [case[1:] for case in ANSWERS], ids=[c[0] for c in ANSWERS])
+async def test_a_websocket_that_fails_is_asked_for_once(
+    answer: bytes, kind: type[KubernetesError], message: str
+) -> None:
+    """A command may have begun to run."""
+    asked: list[bytes] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        if answer.endswith(b"%s"):
+            body = msgspec.json.encode(status_body(500, "InternalError", "node away"))
+            writer.write(answer % (len(body), body))
+        elif answer:
+            key = next(line for line in asked[-1].split(b"\r\n") if line.lower().startswith(b"sec-websocket-key"))
+            digest = hashlib.sha1(key.partition(b": ")[2] + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+            writer.write(answer + b"Sec-WebSocket-Accept: " + base64.b64encode(digest) + b"\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = Client(HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{port}")))
+        with pytest.raises(kind, match=message):
+            await client.exec("p", "default", ["x"])
+        await client.close()
+    assert len(asked) == 1
 
 
 @jumping

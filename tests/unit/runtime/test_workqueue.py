@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.workqueue.limiters import (
-    Capped,
     ExponentialLimiter,
-    FastSlowLimiter,
-    MaxOf,
     TokenBucket,
 )
 from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY, WorkQueue
@@ -188,21 +185,8 @@ def test_exponential_delays() -> None:
 
 def test_token_bucket_holds_back_after_its_burst() -> None:
     bucket = TokenBucket(10, 100, time=lambda: 0.0)
-    assert [bucket.delay(n) for n in range(100)] == [0.0] * 100
-    assert bucket.delay("one more") == 0.1
-    assert bucket.failures("x") == 0
-
-
-def test_combined_limiters() -> None:
-    one, two = ExponentialLimiter(1, 100), ExponentialLimiter(2, 100)
-    both = MaxOf(one, two)
-    assert both.delay("a") == 2
-    assert (one.failures("a"), two.failures("a"), both.failures("a")) == (1, 1, 1)
-    both.forget("a")
-    assert both.failures("a") == 0
-    assert Capped(ExponentialLimiter(50, 100), 7).delay("a") == 7
-    steps = FastSlowLimiter(1, 60, attempts=2)
-    assert [steps.delay("a") for _ in range(3)] == [1, 1, 60]
+    assert [bucket.delay() for _ in range(100)] == [0.0] * 100
+    assert bucket.delay() == 0.1
 
 
 @jumping
