@@ -26,7 +26,7 @@ SECONDS = 60.0
 """How long the process may take."""
 _IN_PROCESS = ("random", "grid")
 _SHOWN = 300
-_COMMAND = (sys.executable, "-m", "trainwright.controller.optimization.sampler")
+COMMAND = (sys.executable, "-m", "trainwright.controller.optimization.sampler")
 
 
 class NoAnswerError(Exception):
@@ -111,7 +111,7 @@ def checked(answer: Document, numbers: Iterable[int], job: OptimizationJob) -> A
 async def ask(asked: Document) -> Document:
     """Answer here what needs no library, and else in a process. Raises NoAnswerError."""
     if asked["sampler"] not in _IN_PROCESS:
-        return await in_process(asked, _COMMAND, SECONDS)
+        return await in_process(asked, COMMAND, SECONDS)
     try:
         return sampler.answer(asked)
     except sampler.SamplerError as error:

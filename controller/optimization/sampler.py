@@ -335,6 +335,12 @@ def _distributions(optuna: Any, space: Iterable[Parameter]) -> dict[str, Any]:
     return found
 
 
+def require(sampler: str) -> None:
+    """Raises MissingLibraryError if a library of the sampler is not installed."""
+    if sampler in LIBRARIES:
+        _libraries(sampler)
+
+
 def _libraries(sampler: str) -> list[Any]:
     # Optuna warns of what is experimental, each time, and logs each trial.
     warnings.simplefilter("ignore")

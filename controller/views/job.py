@@ -10,10 +10,11 @@ from typing import Any
 from trainwright import progress
 from trainwright.api.conditions import find, find_true
 from trainwright.api.messages import one_line
-from trainwright.api.objects import Key, deletion_timestamp_of, resource_version_of, uid_of
+from trainwright.api.objects import Key, deletion_timestamp_of, labels_of, resource_version_of, uid_of
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED, KIND_CLUSTER_TRAINING_RUNTIME
+from trainwright.controller.optimization.names import LABEL_JOB
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, entered, is_ours, state_of
 from trainwright.controller.trainer.job.status import is_at_end, loading_of, percentage_of, remaining_seconds_of
 from trainwright.controller.trainer.progress.curve import Ring, Sample, sample_of
@@ -156,6 +157,8 @@ class JobView:
     runtime: str = ""
     nodes: int | None = None
     """`spec.trainer.numNodes`. None: the runtime decides."""
+    search: str = ""
+    """The OptimizationJob whose trial it is; empty: none."""
     managed_by: str = ""
     """The controller that works on the job, if it is not Trainwright or Kubeflow Trainer."""
 
@@ -237,6 +240,7 @@ def view_of(
         runtime_kind=spec.runtime_ref.kind or KIND_CLUSTER_TRAINING_RUNTIME,
         runtime=spec.runtime_ref.name,
         nodes=spec.trainer_or_empty.num_nodes,
+        search=labels_of(job).get(LABEL_JOB, ""),
         managed_by="" if is_ours(job) else spec.managed_by or "",
     )
 
@@ -278,12 +282,19 @@ def _told(job: TrainJob) -> dict[str, str]:
 
 
 def sorted_views(views: list[JobView]) -> list[JobView]:
-    """What trains first, then what waits, then what has ended; the newest of each first."""
+    """What trains first, then what waits, then what has ended; the newest of each first.
+
+    The trials of a search stand together, where the first of them would stand.
+    """
 
     def key(view: JobView) -> tuple[int, float, str, str]:
         return ORDER.index(view.state), -(view.created.timestamp() if view.created else 0.0), view.namespace, view.name
 
-    return sorted(views, key=key)
+    found = sorted(views, key=key)
+    first: dict[tuple[str, str], int] = {}
+    for place, view in enumerate(found):
+        first.setdefault((view.namespace, view.search or f"/{view.name}"), place)
+    return sorted(found, key=lambda view: first[view.namespace, view.search or f"/{view.name}"])
 
 
 def as_json(view: JobView) -> dict[str, Any]:
@@ -292,6 +303,7 @@ def as_json(view: JobView) -> dict[str, Any]:
     return {
         "namespace": view.namespace,
         "name": view.name,
+        "search": view.search or None,
         "state": str(view.state),
         "reason": view.reason,
         "message": view.message or None,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from unicodedata import combining, east_asian_width
 
+from trainwright.api.messages import counted
 from trainwright.controller.trainer.progress.curve import COUNTERS
 from trainwright.controller.views.job import JobView, means_of
 
@@ -153,6 +154,19 @@ def table(views: Sequence[JobView], *, namespaces: bool) -> list[str]:
     if any(map(why, views)):
         columns["WHY"] = why
     return aligned([list(columns), *([cell(view) for cell in columns.values()] for view in views)])
+
+
+def searches(views: Sequence[JobView]) -> list[str]:
+    """A line for each search that has trials among the jobs: how many are in which state."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for view in views:
+        if view.search:
+            found.setdefault((view.namespace, view.search), []).append(str(view.state))
+    return [
+        f"search {printable(name)}: {counted(len(states), 'trial')}, "
+        + ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
+        for (_, name), states in found.items()
+    ]
 
 
 def aligned(rows: Sequence[Sequence[str]], *, gap: int = 3) -> list[str]:

@@ -57,19 +57,22 @@ _ANY_JOBS = (*_PLACE, argument("jobs JOB", _JOB, nargs="*"), _NAMESPACE)
 _NAMESPACES = (*_PLACE, OneOf([_NAMESPACE, flag("--all-namespaces, -A", "jobs of all namespaces")]))
 
 
+_CODE = (
+    argument("arguments ARGS", "arguments of the script; put its options behind --", nargs="*"),
+    argument("--module, -m MODULE", "run this module, such as pkg.main, instead of a script; as python -m"),
+    argument("--runtime NAME", "runtime of the script (default: torch-distributed)"),
+    argument(
+        "--nodes N",
+        "number of nodes of the script (default: the runtime's)",
+        type=whole("a number of nodes: use 1 or more", 1),
+    ),
+)
 _WHAT = Group(
     "what to run",
     [
         argument("--file, -f FILE", "manifest with a TrainJob and what it needs", type=Path),
         argument("script SCRIPT", "a Python script, instead of a manifest", nargs="?"),
-        argument("arguments ARGS", "arguments of the script; put its options behind --", nargs="*"),
-        argument("--module, -m MODULE", "run this module, such as pkg.main, instead of a script; as python -m"),
-        argument("--runtime NAME", "runtime of the script (default: torch-distributed)"),
-        argument(
-            "--nodes N",
-            "number of nodes of the script (default: the runtime's)",
-            type=whole("a number of nodes: use 1 or more", 1),
-        ),
+        *_CODE,
         argument(
             "--job-name NAME",
             "name of the TrainJob of the script; a job of that name that has ended is replaced (default: a new "
@@ -78,14 +81,26 @@ _WHAT = Group(
         ),
     ],
 )
+_SCRIPT = (
+    argument("script SCRIPT", "a Python script", nargs="?"),
+    *_CODE,
+    argument(
+        "--job-name NAME",
+        "name of the search; its TrainJobs are NAME-1, NAME-2 … (default: a new name, made from that of the script)",
+        type=values.job_name,
+    ),
+)
+_WORKDIR = (
+    argument(
+        "--workdir FOLDER",
+        "the folder that the script starts in, on all nodes (default: the current one); `pod`: a folder for "
+        "each pod, which is kept in the output",
+    ),
+)
 _WHERE = Group(
     "where",
     [
-        argument(
-            "--workdir FOLDER",
-            "the folder that the script starts in, on all nodes (default: the current one); `pod`: a folder for "
-            "each pod, which is kept in the output",
-        ),
+        *_WORKDIR,
         argument(
             "--output FOLDER",
             "the folder that the job finds in TRAINWRIGHT_OUTPUT_DIR, for models and checkpoints; it is never "
@@ -116,6 +131,51 @@ _ENVIRONMENT = Group(
             "file. May be given several times",
             type=values.path,
         ),
+    ],
+)
+_SEARCH = Group(
+    "search",
+    [
+        several(
+            "--param NAME=SPACE",
+            "a parameter to search: loguniform:1e-5:1e-1, uniform:0:1, int:1:8, logint:16:1024, or choices such as "
+            "16,32,64. The script finds the value in the variable KUBEFLOW_TRAINER_OPT_NAME, and {NAME} in its "
+            "arguments stands for it. May be given several times",
+            type=values.parameter,
+        ),
+        argument("--objective METRIC", "the metric that the trials report and are compared by", default=""),
+        argument(
+            "--direction",
+            "which value is better (default: maximize what is called accuracy or score, minimize everything else)",
+            choices=("minimize", "maximize"),
+        ),
+        argument(
+            "--trials N",
+            "how many trials, 1 to 100 (default: %(default)s)",
+            type=whole("a number of trials: use 1 to 100", 1, 100),
+            default=20,
+        ),
+        argument(
+            "--parallel N",
+            "how many at once (default: %(default)s)",
+            type=whole("a number of trials: use 1 to 100", 1, 100),
+            default=1,
+        ),
+        argument(
+            "--sampler",
+            "what chooses the parameters (default: %(default)s); all but random and grid need the extra optimization",
+            choices=("random", "grid", "tpe", "gp", "qmc", "cmaes"),
+            default="random",
+        ),
+        argument("--seed N", "for the same trials again (default: a new one)", type=whole("a number", 0)),
+        argument("--pruner", "stop bad trials early (default: never)", choices=("median", "asha")),
+        argument(
+            "--warmup-steps N",
+            "with --pruner: stop no trial before this step, or this percentage if the training reports no steps",
+            type=whole("a number of steps", 0),
+            default=0,
+        ),
+        argument("--resume NAME", "go on with a search that was interrupted"),
     ],
 )
 _HOW = Group(
@@ -226,6 +286,30 @@ LOCAL = {
         failed=REFUSED,
         wrong_use=REFUSED,
         defaults={"passed_on": [], "advice": "what the script is given goes behind --"},
+    ),
+    "tune": Command(
+        "search the parameters of a script",
+        "local.tune:run",
+        "Run a script as trials with different parameters, and compare what they report: an OptimizationJob on the "
+        "cluster that runs, or on one of its own for as long as the search. Ends with the best parameters, the output "
+        "of that trial, and the command that trains with them again. Ctrl-C stops the trials that run and keeps those "
+        "that have ended; --resume goes on. Exit code: 0 if a trial gave a value, 1 if none did, 125 for a wrong "
+        "command line or a refused search, 130 after Ctrl-C, 143 after SIGTERM.",
+        [*_PLACE, *_NODE, Group("what to run", _SCRIPT), _SEARCH, Group("where", _WORKDIR), _ENVIRONMENT],
+        failed=REFUSED,
+        wrong_use=REFUSED,
+        defaults={
+            "advice": "what the script is given goes behind --",
+            "detach": False,
+            "dry_run": False,
+            "file": None,
+            "output": None,
+            "passed_on": [],
+            "restarts": "none",
+            "resume_from": None,
+            "retries": 0,
+            "stall_stop": False,
+        },
     ),
     "jobs": Command(
         "list the jobs", "local.job_commands:jobs", arguments=[*_NAMESPACES, output("text", "json", "yaml")]

@@ -5,6 +5,7 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from trainwright.api.quantity import Quantity
@@ -44,6 +45,33 @@ def whole(what: str, least: int, most: int = 10**9 - 1) -> Callable[[str], int]:
 
 
 number = whole("a number above 0", 1)
+
+
+_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_RANGE = re.compile(f"(loguniform|uniform|int|logint):({_NUMBER}):({_NUMBER})")
+_PARAMETER = "write NAME=loguniform:1e-5:1e-1, NAME=uniform:0:1, NAME=int:1:8, NAME=logint:16:1024 or NAME=16,32,64"
+
+
+def parameter(text: str) -> dict[str, Any]:
+    """Read a parameter of a search, as the spec of an OptimizationJob has it."""
+    name, _, space = text.partition("=")
+    if not 1 <= len(name) <= 64 or not space:
+        raise ArgumentTypeError(f"{text!r} is not a parameter: {_PARAMETER}")
+    if (found := _RANGE.fullmatch(space)) is not None:
+        kind, low, high = found.groups()
+        if float(low) >= float(high):
+            raise ArgumentTypeError(f"{text!r}: {low} is not below {high}")
+        log = kind.startswith("log")
+        if log and float(low) <= 0:
+            raise ArgumentTypeError(f"{text!r}: a range on a logarithmic scale begins above 0")
+        bounds = {"min": low, "max": high, "type": "Int" if kind.endswith("int") else "Float"}
+        return {"name": name, "searchSpace": {"logUniform" if log else "uniform": bounds}}
+    choices = space.split(",")
+    if len(choices) < 2 or not all(choices):
+        raise ArgumentTypeError(f"{text!r} names neither a range nor choices: {_PARAMETER}")
+    if len(set(choices)) < len(choices):
+        raise ArgumentTypeError(f"{text!r} names a choice twice")
+    return {"name": name, "searchSpace": {"categorical": {"choices": choices}}}
 
 
 def path(text: str) -> Path:

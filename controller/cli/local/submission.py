@@ -71,7 +71,7 @@ _Result = TypeVar("_Result")
 
 async def run(options: LocalOptions, documents: list[Document], arguments: argparse.Namespace) -> int:
     """Submit the objects and follow the job; returns the exit code. Raises WrongUseError."""
-    interrupted = _Interrupted()
+    interrupted = Interrupted()
     try:
         return await _run(options, documents, arguments, interrupted)
     except asyncio.CancelledError:
@@ -79,17 +79,17 @@ async def run(options: LocalOptions, documents: list[Document], arguments: argpa
 
 
 async def _run(
-    options: LocalOptions, documents: list[Document], arguments: argparse.Namespace, interrupted: "_Interrupted"
+    options: LocalOptions, documents: list[Document], arguments: argparse.Namespace, interrupted: "Interrupted"
 ) -> int:
     stays = state.running(options.folder) is not None
-    async with _cluster(options, detach=arguments.detach) as (transport, dashboard):
+    async with cluster_of(options, detach=arguments.detach) as (transport, dashboard):
         # As kubectl: a job whose misspelled field is dropped trains with what was not asked for.
         client = Client(transport, user_agent=_MANAGER).with_defaults(field_validation="Strict")
-        job = _job_of(documents)
+        job = train_job_of(documents)
         namespace = namespace_of(job)
         runtime = await feasibility.runtime_of(job, documents, client)
         if runtime is not None:
-            await _prepare(options, runtime, client, job, arguments)
+            await prepare(options, runtime, client, job, arguments)
         output = outputs.JobOutput(arguments.output)
         job = await _submit(client, documents, job)
         name = name_of(job)
@@ -141,7 +141,7 @@ async def _run(
 
 
 async def _end(
-    client: Client, job: Document, ended: Followed | None, interrupted: "_Interrupted", arguments: argparse.Namespace
+    client: Client, job: Document, ended: Followed | None, interrupted: "Interrupted", arguments: argparse.Namespace
 ) -> None:
     namespace, name = namespace_of(job), name_of(job)
     early = ended is None or ended.code == OUT_OF_TIME
@@ -159,7 +159,7 @@ async def _end(
         await _or_kill(interrupted, step, client, job)
 
 
-async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", client: Client, job: Document) -> None:
+async def _or_kill(interrupted: "Interrupted", step: "asyncio.Future[bool]", client: Client, job: Document) -> None:
     if await interrupted.may_end(step, "killing the processes of the job") is None:
         namespace, name = namespace_of(job), name_of(job)
         await _kill(client, namespace, name)
@@ -191,7 +191,7 @@ def _command(options: LocalOptions, command: str, job: Document, more: str = "")
     return options.command_on(command, name_of(job), namespace_of(job), more)
 
 
-def _conclude(ended: Followed | None, interrupted: "_Interrupted") -> int:
+def _conclude(ended: Followed | None, interrupted: "Interrupted") -> int:
     if ended is None:
         print("interrupted", file=sys.stderr)
         return interrupted.code
@@ -199,7 +199,7 @@ def _conclude(ended: Followed | None, interrupted: "_Interrupted") -> int:
     return ended.code
 
 
-class _Interrupted:
+class Interrupted:
     """Ctrl-C and SIGTERM: each ends what the command does at the time, and it goes on with the next."""
 
     def __init__(self) -> None:
@@ -250,7 +250,7 @@ class _Interrupted:
 
 
 @asynccontextmanager
-async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tuple[Transport, str]]:
+async def cluster_of(options: LocalOptions, *, detach: bool) -> AsyncIterator[tuple[Transport, str]]:
     """The way to the cluster that runs, or to one for the length of the block; and the address of its dashboard."""
     if (run := state.running(options.folder)) is not None:
         if why := options.unlike(run):
@@ -296,24 +296,24 @@ async def prepared(options: LocalOptions, documents: list[Document], arguments: 
 
     Raises WrongUseError where they cannot run here.
     """
-    job = _job_of(documents)
+    job = train_job_of(documents)
     if state.running(options.folder) is None:
         if (runtime := feasibility.shipped_runtime_of(job)) is not None:
-            await _prepare(options, runtime, None, job, arguments)
+            await prepare(options, runtime, None, job, arguments)
         return documents
     async with local_jobs.jobs_of(options.folder, "") as local:
         if (runtime := await feasibility.runtime_of(job, documents, local.client)) is not None:
-            await _prepare(options, runtime, local.client, job, arguments)
+            await prepare(options, runtime, local.client, job, arguments)
     return documents
 
 
-def _job_of(documents: list[Document]) -> Document:
+def train_job_of(documents: list[Document]) -> Document:
     job = next(document for document in documents if document["kind"] == TRAINJOB.kind)
     job["metadata"].setdefault("namespace", "default")
     return job
 
 
-async def _prepare(
+async def prepare(
     options: LocalOptions, runtime: Runtime, client: Client | None, job: Document, arguments: argparse.Namespace
 ) -> None:
     """Choose what starts the script, and refuse what cannot run here. Raises WrongUseError."""

@@ -225,7 +225,8 @@ class PlainDisplay(Display):
         elif self.one:
             print(*text.detail_lines(picture.views[0], picture.now), sep="\n")
         else:
-            print(*text.table(picture.views, namespaces=self.namespaces), sep="\n")
+            lines = text.table(picture.views, namespaces=self.namespaces)
+            print(*lines, *text.searches(picture.views), sep="\n")
 
     def show(self, picture: JobViews) -> None:
         moment = format_time(picture.now)

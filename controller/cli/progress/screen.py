@@ -75,7 +75,8 @@ def layout(views: Sequence[JobView], width: int, *, namespaces: bool) -> Layout:
 
 def overview(views: Sequence[JobView], console: Console, *, namespaces: bool, note: str = "") -> RenderableType:
     """The table of all jobs, as far as it fits the terminal."""
-    room = max(1, console.height - _AROUND)
+    searches = text.searches(views)
+    room = max(1, console.height - _AROUND - len(searches))
     shown = views[:room]
     fits = layout(shown, console.width, namespaces=namespaces)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
@@ -89,7 +90,7 @@ def overview(views: Sequence[JobView], console: Console, *, namespaces: bool, no
         # Text, not str: rich reads square brackets in a str as markup.
         table.add_row(*(Text(cell, style) for cell, style in _cells(view, fits, console, namespaces=namespaces)))
     hidden = len(views) - room
-    notes = [f"{hidden} more jobs do not fit; name a namespace or a job" if hidden > 0 else "", note]
+    notes = [*searches, f"{hidden} more jobs do not fit; name a namespace or a job" if hidden > 0 else "", note]
     if not views:
         notes.insert(0, "no TrainJobs")
     return Group(table, *(Text(text.printable(one), "italic") for one in notes if one))
@@ -161,6 +162,10 @@ class Screen:
 
     def draw(self, what: RenderableType) -> None:
         self._live.update(what, refresh=True)
+
+    def draw_lines(self, lines: Sequence[str]) -> None:
+        """Draw lines of text, cut at the edge; the first one is bold."""
+        self.draw(Group(*(Text(line, "" if at else "bold", no_wrap=True) for at, line in enumerate(lines))))
 
     def _pause(self) -> None:
         """Ctrl-Z: the shell needs its cursor. After `fg` the picture is drawn below what the shell wrote."""

@@ -360,6 +360,7 @@ def test_as_json() -> None:
     assert as_json(view) == {
         "namespace": "default",
         "name": "newer",
+        "search": None,
         "state": "Running",
         "reason": "",
         "message": None,

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright local tune`: a search of a script, its table, its end, and what Ctrl-C leaves for --resume."""
+
+import re
+import shlex
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_local import Shell
+from trainwright.controller.runtime.testing.waiting import eventually_sync
+
+SCRIPT = """
+import os, sys, time
+from trainwright.progress import Reporter
+
+rate = float(os.environ["KUBEFLOW_TRAINER_OPT_LR"])
+assert sys.argv[1:] == ["--rate", os.environ["KUBEFLOW_TRAINER_OPT_LR"]], sys.argv
+while os.path.exists(WAIT) and os.environ["TRAINWRIGHT_OUTPUT_DIR"].rpartition("-")[0][-2:] != "-1":
+    time.sleep(0.05)
+with Reporter(total=2) as progress:
+    progress.update(step=1, loss=9.0)
+    progress.update(step=2, loss=abs(rate - 0.5))
+with open(os.path.join(os.environ["TRAINWRIGHT_OUTPUT_DIR"], "model"), "w") as file:
+    file.write(str(rate))
+"""
+SEARCH = ("--runtime=xgboost-distributed", "--param=lr=uniform:0:1", "--objective=loss", "--seed=1")
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    made = Shell(tmp_path_factory.mktemp("tune"))
+    assert made.local("up").returncode == 0
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "train.py"
+    file.write_text(SCRIPT.replace("WAIT", repr(str(tmp_path / "wait"))))
+    return file
+
+
+def values_of(said: str) -> list[tuple[int, float, float]]:
+    """Number, loss and rate of each trial that is complete."""
+    found = re.findall(r"^trial (\d+): Complete, loss (\S+?)(?: \(best\))?, lr=(\S+)$", said, re.MULTILINE)
+    return [(int(number), float(loss), float(rate)) for number, loss, rate in found]
+
+
+def test_a_search_ends_with_the_best_trial_and_the_command_that_trains_it_again(shell: Shell, script: Path) -> None:
+    done = shell.local(
+        "tune",
+        *SEARCH,
+        "--trials=4",
+        "--parallel=2",
+        "--job-name=first",
+        str(script),
+        "--",
+        "--rate",
+        "{lr}",
+        seconds=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials = values_of(done.stdout)
+    assert sorted(number for number, _, _ in trials) == [1, 2, 3, 4]
+    assert all(loss == pytest.approx(abs(rate - 0.5), abs=1e-3) for _, loss, rate in trials)
+    number, loss, rate = min(trials, key=lambda one: one[1])
+    assert f"search first: 4/4 trials, best loss {loss:g} (trial {number})" in done.stdout
+    output = re.search(r"^its output: (\S+)$", done.stdout, re.MULTILINE)
+    assert output is not None
+    exact = (Path(output[1]) / "model").read_text()
+    assert float(exact) == pytest.approx(rate, rel=1e-3)
+    assert f"  lr   {exact}\n" in done.stdout
+    again = re.search(r"^to train it again: (.*)$", done.stdout, re.MULTILINE)
+    assert again is not None
+    words = shlex.split(again[1])
+    assert words[:3] == ["trainwright", "local", "run"]
+    repeated = shell.local(*words[2:], seconds=120)
+    assert repeated.returncode == 0, repeated.stdout + repeated.stderr
+    # The name of a search is not taken twice by chance.
+    refused = shell.local("tune", *SEARCH, "--job-name=first", str(script))
+    assert refused.returncode == 125
+    assert 'optimizationjobs.trainer.kubeflow.org "first" already exists' in refused.stderr
+
+
+def test_ctrl_c_keeps_what_has_ended_and_resume_goes_on(shell: Shell, script: Path) -> None:
+    (script.parent / "wait").touch()
+    command = ("tune", *SEARCH, "--trials=3", "--job-name=second", str(script), "--", "--rate", "{lr}")
+    with shell.start(*command) as begun:
+        eventually_sync(lambda: "Running" in shell.local("show", "second-2").stdout, seconds=180)
+        begun.send_signal(signal.SIGINT)
+        said, errors = begun.communicate(timeout=120)
+    assert begun.returncode == 130, said + errors
+    assert [number for number, _, _ in values_of(said)] == [1]
+    assert "interrupted: 1/3 trials, 1 not over" in errors
+    assert "trainwright local tune --resume=second" in errors
+    assert "Suspended" in shell.local("show", "second-2").stdout
+    (script.parent / "wait").unlink()
+    done = shell.local("tune", "--resume=second", seconds=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(number for number, _, _ in values_of(done.stdout)) == [1, 2, 3]
+    assert values_of(said)[0] in values_of(done.stdout)
+
+
+def test_a_search_without_a_value_fails_with_the_reason_of_its_first_trial(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("raise SystemExit(3)")
+    done = shell.local(
+        "tune", *SEARCH, "--trials=2", "--parallel=2", "--job-name=bad", str(tmp_path / "bad.py"), seconds=240
+    )
+    assert done.returncode == 1
+    assert "trial 1: Failed, " in done.stdout
+    assert "error: search bad: 2 trials failed and none gave a value; the first, TrainJob bad-1: " in done.stderr
+    assert "exit code 3" in done.stderr
