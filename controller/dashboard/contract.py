@@ -24,6 +24,7 @@ a value that is not known is null, a text that is not known is empty.
   and `again` (a new job of the same spec). The request has its Origin, and the header
   `X-Trainwright-Action: <PageSession.action_token>`.
 - `/api/v1/jobs/{namespace}/{name}/objects`: `ObjectsView`. Slow: ask for it when it is opened.
+- `/api/v1/searches/{namespace}/{name}`: `searches.Search`, of an OptimizationJob. Ask again while it is `Running`.
 - `/api/v1/compare`: `JobComparison`. Parameter `job`, `namespace/name`, once for each job, at most 24.
 - `/api/v1/compare/csv`: the same for spreadsheets, as a file. Parameters `high` and `low`: metrics of which that value
   is the best one, where their names do not say so.
@@ -191,6 +192,8 @@ class JobRow(PageAnswer):
     """When it became Complete or Failed."""
     managed_by: str
     """The controller that works on the job, if it is not Trainwright or Kubeflow Trainer. Else empty."""
+    search: str
+    """The OptimizationJob whose trial the job is. Empty: none."""
     attempt: int | None
     """The present attempt, or the last one; 1 for the first. Null: not known, as without the right to list JobSets."""
 

@@ -59,7 +59,7 @@ _CALM = frozenset({CONDITION_COMPLETE, CONDITION_SUSPENDED})
 """Conditions that are shown as normal, not as warnings."""
 _SHARED = (
     *("namespace", "name", "uid", "state", "reason", "message", "stalled", "stalled_message", "waiting"),
-    *("deleting", "percentage", "nodes", "managed_by", "attempt"),
+    *("deleting", "percentage", "nodes", "managed_by", "search", "attempt"),
 )
 """The fields of a row that are the same in a view and on the wire."""
 

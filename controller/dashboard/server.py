@@ -124,6 +124,8 @@ class Server:
             ("/actions", self._site.actions.actions),
         ):
             routes.add_get(f"{job}{path}", functools.partial(self._answer_about, ask))
+        search = functools.partial(self._answer_about, self._site.search)
+        routes.add_get(f"{place}/api/v1/searches/{{namespace}}/{{name}}", search)
         routes.add_get(f"{job}/stream", self._job_stream)
         routes.add_post(f"{job}/actions/{{action}}", self._change)
         routes.add_get(f"{job}/lines", self._lines)

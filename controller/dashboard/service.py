@@ -27,6 +27,7 @@ from trainwright.controller.dashboard.curves import JobSeries, Marker, points_of
 from trainwright.controller.dashboard.details import Details
 from trainwright.controller.dashboard.logbook import Book, Logs, WantedLog
 from trainwright.controller.dashboard.reader import JobReader
+from trainwright.controller.dashboard.searches import Search, Searches
 from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.runtime import Client, ConfigurationError, Conflict, Forbidden, KubernetesError, NotFound
 from trainwright.controller.runtime.errors import ApiError, BadRequest, DecodeError, Invalid, Unauthorized
@@ -81,6 +82,7 @@ class DashboardService:
         self._logs = Logs(client)
         self.reader = JobReader(self.watched, Details(client, cluster, plugins, logs=logs), client)
         self.rendered = RenderedObjects(client, pipeline)
+        self._searches = Searches(client, self.watched)
         self._gone: dict[str, Document] = {}
         """JobSets that are gone, of jobs that were compared, by uid."""
 
@@ -109,6 +111,11 @@ class DashboardService:
         if found is None:
             raise _missing(key)
         return found
+
+    async def search(self, key: Key) -> Search:
+        """The trials of a search. Raises NotFound, KubernetesError."""
+        await self._listed()
+        return await self._searches.search(key)
 
     async def series(self, key: Key) -> JobSeries:
         """The curves of a job. Raises NotFound."""

@@ -217,6 +217,10 @@ class WatchedJobs:
     def held(self, key: Key) -> HeldJob | None:
         return self._jobs.get(key)
 
+    def jobs(self) -> list[TrainJob]:
+        """All jobs that are shown."""
+        return [held.job for held in self._jobs.values()]
+
     def row_of(self, held: HeldJob) -> contract.JobRow:
         attempt = self._ended.attempts(held.job) or self._attempts.get(held.uid)
         return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job), attempt=attempt)

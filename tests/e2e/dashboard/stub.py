@@ -17,6 +17,7 @@ import msgspec
 from tests.e2e.dashboard.webserver import JoinedWebServer
 from tests.repository import ROOT
 from trainwright.controller.dashboard import contract, curves
+from trainwright.controller.dashboard.searches import Search
 from trainwright.controller.views.comparison import JobComparison
 
 PAGE = ROOT / "controller" / "dashboard" / "page"
@@ -67,6 +68,7 @@ class Stub:
         self.comparison: JobComparison = sample("comparison", JobComparison)
         self.compared: list[list[str]] = []
         """The jobs of each question for a comparison."""
+        self.search: Search | None = None
         self.objects: contract.ObjectsView = sample("objects", contract.ObjectsView)
         self.log: Callable[[str, Query], bytes | contract.PageProblem] = lambda _pod, _query: b"one line\n"
         self.actions: contract.Actions = sample("actions_none", contract.Actions)
@@ -111,6 +113,8 @@ class Stub:
             return self.comparison
         if path == "/api/v1/session":
             return self.session
+        if path.startswith("/api/v1/searches/"):
+            return self.search if self.search is not None else sample("problem_not_found", contract.PageProblem)
         parts = [unquote(part) for part in path.removeprefix("/api/v1/jobs").strip("/").split("/") if part]
         if not parts:
             return self.jobs

@@ -14,6 +14,7 @@ const DELAYS_MS = [500, 1000, 2000, 4000, 8000];
 export const paths = {
   compare: () => `${ROOT}/compare`,
   jobs: () => `${ROOT}/jobs`,
+  search: (key) => `${ROOT}/searches/${encodeURIComponent(key.namespace)}/${encodeURIComponent(key.name)}`,
   job: (key) => `${ROOT}/jobs/${encodeURIComponent(key.namespace)}/${encodeURIComponent(key.name)}`,
 };
 

@@ -7,6 +7,7 @@ import { announce, el, fill, keep, put, say } from "./dom.js";
 import { clock, secondsOf, sentence } from "./format.js";
 import { JobView } from "./job/view.js";
 import { JobsView, listAddress } from "./jobs/view.js";
+import { SearchView } from "./search/view.js";
 import { command } from "./session.js";
 
 const main = document.getElementById("main");
@@ -72,7 +73,8 @@ function route() {
   const [path, query = ""] = cut(location.hash.replace(/^#/, ""));
   const parts = path.split("/").filter(Boolean).map(decode);
   const compares = parts[0] === "compare" && parts.length === 1;
-  const wanted = compares ? "compare" : parts[0] === "jobs" && parts.length === 3 ? `${parts[1]}/${parts[2]}` : "";
+  const named = { jobs: JobView, searches: SearchView }[parts.length === 3 ? parts[0] : ""];
+  const wanted = compares ? "compare" : named ? parts.join("/") : "";
   if (view !== null && wanted === shown) {
     view.ask(query);
     return;
@@ -84,8 +86,8 @@ function route() {
   scrollTo({ top: 0 });
   view = compares
     ? new CompareView(main, query, shell)
-    : wanted
-      ? new JobView(main, { namespace: parts[1], name: parts[2] }, query, shell)
+    : named
+      ? new named(main, { namespace: parts[1], name: parts[2] }, query, shell)
       : new JobsView(main, query, shell);
   // After a change of the view, the next key belongs to it.
   if (!first) view.title.focus({ preventScroll: true });

@@ -5,7 +5,7 @@ import { Stream, paths } from "../api.js";
 import { now } from "../clock.js";
 import { announce, el, emptyText, fill, panel, put, say } from "../dom.js";
 import { age, clock, counted, duration, number, secondsOf, sentence } from "../format.js";
-import { eta, etaTitle, hrefOf, steps } from "../jobs/row.js";
+import { eta, etaTitle, hrefOf, searchHref, steps } from "../jobs/row.js";
 import { listAddress } from "../jobs/view.js";
 import { ON_ITS_WAY, showState, stateElement, toneOf } from "../states.js";
 import { Actions } from "./actions.js";
@@ -191,7 +191,9 @@ export class JobView {
       created === null ? "" : `created ${clock(created)}`,
       row.managedBy ? `managed by ${row.managedBy}` : "",
     ];
-    say(this.about, about.filter(Boolean).join(" · "));
+    const text = about.filter(Boolean).join(" · ");
+    const search = () => [" · trial of ", el("a", { href: searchHref(row) }, row.search)];
+    fill(this.about, text + row.search, () => [text, ...(row.search ? search() : [])]);
     this.#tick();
     this.#show(job);
     this.actions.show(job);

@@ -10,6 +10,8 @@ import { showSpark, spark } from "./spark.js";
 
 export const hrefOf = (row) => `#/jobs/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
 
+export const searchHref = (row) => `#/searches/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.search)}`;
+
 /** An empty row. `chosen`: called when it is chosen to be compared, or is not any more. */
 export function makeRow(chosen) {
   const parts = {

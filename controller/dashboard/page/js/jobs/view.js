@@ -6,7 +6,7 @@ import { announce, button, el, emptyText, fill, keep, kept, put, say } from "../
 import { counted, number, sentence } from "../format.js";
 import { STATES, sign, toneOf } from "../states.js";
 import { ChoiceBar } from "./chosen.js";
-import { makeRow, showRow } from "./row.js";
+import { makeRow, searchHref, showRow } from "./row.js";
 import { COLUMNS, countStates, format, keyOf, parse, select } from "./selection.js";
 import { VirtualRows } from "./virtual.js";
 
@@ -98,6 +98,7 @@ export class JobsView {
         el("option", { value: `${id}.down` }, `Sort: ${title} ↓`),
       ]),
     );
+    this.searches = el("nav.search-list", { "aria-label": "Searches", hidden: true });
     this.chips = el("div.chips", { role: "group", "aria-label": "States" });
     this.heads = new Map(
       COLUMNS.map(({ id, title }) => {
@@ -124,6 +125,7 @@ export class JobsView {
       el("div.list-head", {}, this.title, this.total),
       this.tools,
       this.chips,
+      this.searches,
       this.loading,
       this.table,
       this.empty,
@@ -193,6 +195,7 @@ export class JobsView {
     document.title = `${counted(rows.length, "job")} · Trainwright`;
     this.#showChips(rows);
     this.#showNamespaces(rows);
+    this.#showSearches(rows);
     this.#showEmpty(rows.length);
   }
 
@@ -221,6 +224,13 @@ export class JobsView {
       ...names.map((name) => el("option", { value: name }, name)),
     ]);
     this.namespaces.value = chosen;
+  }
+
+  /** Links to the searches that have trials here. */
+  #showSearches(rows) {
+    const found = new Map(rows.filter((row) => row.search).map((row) => [searchHref(row), row.search]));
+    this.searches.hidden = found.size === 0;
+    fill(this.searches, JSON.stringify([...found]), () => [el("span.muted", {}, "Searches:"), ...[...found].map(([href, name]) => el("a", { href }, name))]);
   }
 
   #showEmpty(count) {
