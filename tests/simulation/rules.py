@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from tests.simulation.leaks import NoLeaks
 from trainwright.api.objects import Document
 from trainwright.api.times import parse
 from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.simulation.rules import NoLeaks, NoOldFailures, Violation, WorldRule
+from trainwright.controller.simulation.rules import NoOldFailures, Violation, WorldRule
 from trainwright.controller.simulation.world import World
 
 JOBS, JOBSETS = "trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"
@@ -197,16 +198,9 @@ class StatesAreTold(WorldRule):
         self.say(f"TrainJob {job['metadata']['name']} {text}", rule=rule)
 
 
-class NoLeakedJobs(NoLeaks):
-    """What the manager remembers of jobs goes with them."""
-
-    # What belongs to a job that is there, how many jobs there are of each series, and label values, which are limited.
-    kept = (*NoLeaks.kept, "._records[].", "._discovery._names", "._listeners[]._counts", "._listeners[]._known")
-
-
 RULES: tuple[type[WorldRule], ...] = (
     *(OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, OneWorker, DeadlineInTime),
-    *(StatesAreTold, NoLeakedJobs, NoOldFailures),
+    *(StatesAreTold, NoLeaks, NoOldFailures),
 )
 
 

@@ -116,54 +116,44 @@ class Content:
         """Whether the namespace can go."""
         return not (self.left or self.failures or self.undiscovered)
 
-    def add(self, resource: Resource, finalizers: Iterable[tuple[str, ...]]) -> None:
-        """Count the objects of one kind that are left, by their finalizers."""
-        for found in finalizers:
-            self.left[resource] += 1
-            self.finalizers.update(found)
+
+_FINE = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+"""Reason and message of each condition of a namespace that does not hang."""
 
 
 def conditions(namespace: Document, content: Content, now: datetime) -> list[Document]:
     """All conditions of the namespace."""
-    failures = f"{len(content.failures)} remaining: {', '.join(sorted(content.failures))}"
     kinds = sorted(f"{r.plural}.{r.group} has {number} resource instances" for r, number in content.left.items())
     held = sorted(f"{name} in {number} resource instances" for name, number in content.finalizers.items())
-    parts: list[tuple[str, object, tuple[str, str], tuple[str, str]]] = [
-        (
-            "NamespaceDeletionDiscoveryFailure",
-            content.undiscovered,
-            ("DiscoveryFailed", content.undiscovered),
-            ("ResourcesDiscovered", "All resources successfully discovered"),
-        ),
-        (
-            "NamespaceDeletionGroupVersionParsingFailure",
-            None,
-            ("", ""),
-            ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
-        ),
-        (
-            "NamespaceDeletionContentFailure",
-            content.failures,
-            ("ContentDeletionFailed", f"Failed to delete all resource types, {failures}"),
-            ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
-        ),
-        (
-            "NamespaceContentRemaining",
-            kinds,
-            ("SomeResourcesRemain", f"Some resources are remaining: {', '.join(kinds)}"),
-            ("ContentRemoved", "All content successfully removed"),
-        ),
-        (
-            "NamespaceFinalizersRemaining",
-            held,
-            ("SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {', '.join(held)}"),
-            ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
-        ),
-    ]
+    failures = f"{len(content.failures)} remaining: {', '.join(sorted(content.failures))}"
+    trouble: dict[str, tuple[str, str]] = {}
+    if content.undiscovered:
+        trouble["NamespaceDeletionDiscoveryFailure"] = ("DiscoveryFailed", content.undiscovered)
+    if content.failures:
+        message = f"Failed to delete all resource types, {failures}"
+        trouble["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
+    if kinds:
+        message = f"Some resources are remaining: {', '.join(kinds)}"
+        trouble["NamespaceContentRemaining"] = ("SomeResourcesRemain", message)
+    if held:
+        message = f"Some content in the namespace has finalizers remaining: {', '.join(held)}"
+        trouble["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
     result = conditions_of(namespace)
-    for type_, found, trouble, fine in parts:
-        reason, message = trouble if found else fine
-        wanted = {"type": type_, "status": "True" if found else "False", "reason": reason, "message": message}
+    for type_, fine in _FINE.items():
+        reason, message = trouble.get(type_, fine)
+        wanted = {"type": type_, "status": str(type_ in trouble), "reason": reason, "message": message}
         result = set_condition(result, wanted, now=lambda: now)
     return result
 
@@ -203,7 +193,9 @@ class NamespaceController(ControllerBase):
         ours = {kind: verbs for kind, verbs in served.items() if kind.namespaced and {"delete", "list"} <= verbs}
         for kind in sorted(ours, key=lambda kind: kind != POD):  # which keeps the order of the others
             try:
-                content.add(kind, await self._delete_kind(kind, ours[kind], namespace))
+                for finalizers in await self._delete_kind(kind, ours[kind], namespace):
+                    content.left[kind] += 1
+                    content.finalizers.update(finalizers)
             except ApiError as error:
                 content.failures.append(error.message)
             if kind == POD and not content.is_empty:

@@ -34,8 +34,6 @@ class HandlerTarget:
     moved: Mapping[int, int] = field(default_factory=dict)
     """The ports that differ from what the container declares: the real one by declared one."""
 
-    """Connects to its ports."""
-
     def port(self, wanted: Any) -> int:
         """The real port of a number or a name. Raises ValueError."""
         number = wanted

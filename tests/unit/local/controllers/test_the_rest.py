@@ -2,6 +2,7 @@
 """Decisions of the smaller controllers, as tables: garbage, namespaces, claims, finished objects, patches, pods."""
 
 import asyncio
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from trainwright.controller.local.controllers.namespaces import Content, conditi
 from trainwright.controller.local.controllers.objects import (
     CONFIG_MAP,
     JOB,
-    JOBSET,
     POD,
     finished_at,
     in_order_of_removal,
@@ -127,11 +127,7 @@ def test_an_empty_namespace_has_no_complaints() -> None:
 
 
 def test_what_is_left_is_named() -> None:
-    content = Content()
-    content.add(JOB, [(), ("a", "b")])
-    content.add(POD, [("a",)])
-    content.add(JOBSET, [])
-    content.failures.append("no")
+    content = Content(Counter({JOB: 2, POD: 1}), Counter(a=2, b=1), ["no"])
     assert not content.is_empty
     messages = {c["type"]: c["message"] for c in conditions({}, content, NOW) if c["status"] == "True"}
     assert messages == {
