@@ -274,7 +274,6 @@ class ContainerView(PageAnswer):
     """Of the last run that ended."""
     signal: int | None
     started: str | None
-    finished: str | None
     log: bool
     """It has a log: it has started."""
     previous_log: bool
@@ -301,8 +300,6 @@ class Pod(PageAnswer):
     uid: str
     replicated_job: str
     """The JobSet's replicated job: `node`, `launcher`, `dataset-initializer` ..."""
-    job_index: int
-    """The replica of that replicated job."""
     rank: int
     """Completion index in its Job, which is the node rank of the training."""
     who: str
@@ -321,7 +318,6 @@ class Pod(PageAnswer):
     restarts: int
     """Of all its containers."""
     created: str | None
-    started: str | None
     containers: list[ContainerView]
     usage: UsageView | None = None
     """Null: the cluster has no metrics of it."""
@@ -341,9 +337,6 @@ class FailureView(PageAnswer):
 
     pod: str
     container: str
-    replicated_job: str
-    job_index: int
-    rank: int
     who: str
     """How messages call the pod."""
     exit_code: int | None

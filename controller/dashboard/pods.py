@@ -7,7 +7,7 @@ from typing import Any
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, number_in, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, uid_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime import Client, KubernetesError
@@ -73,7 +73,6 @@ def _pod(pod: Document, *, current: bool) -> contract.Pod:
         name=name_of(pod),
         uid=uid_of(pod),
         replicated_job=labels.get(LABEL_REPLICATED_JOB, ""),
-        job_index=number_in(labels.get(LABEL_JOB_INDEX)),
         rank=index_of(pod),
         who=rank_of(pod),
         attempt=attempt_of(pod) + 1 if LABEL_ATTEMPT in labels else None,
@@ -84,7 +83,6 @@ def _pod(pod: Document, *, current: bool) -> contract.Pod:
         node=str(spec.get("nodeName") or ""),
         restarts=sum(one.restarts for one in containers),
         created=dig(pod, "metadata.creationTimestamp"),
-        started=status.get("startTime"),
         containers=containers,
     )
 
@@ -119,7 +117,6 @@ def _container(spec: Mapping[str, Any], status: Mapping[str, Any], *, init: bool
         exit_code=ended.get("exitCode"),
         signal=ended.get("signal"),
         started=started,
-        finished=told.get("finishedAt"),
         log=bool(started or before),
         previous_log=bool(before),
     )

@@ -220,10 +220,7 @@ def test_the_time_line_is_in_the_order_of_times_and_bounded() -> None:
     failure = contract.FailureView(
         pod="p",
         container="node",
-        replicated_job="node",
         who="rank 1",
-        job_index=0,
-        rank=0,
         exit_code=None,
         reason="",
         message="",

@@ -32,7 +32,7 @@ async def test_a_failed_job_with_all_that_is_known_of_it(world: World) -> None:
     assert first.failure is not None
     assert (first.failure.exit_code, first.failure.reason, first.failure.log) == (137, "OOMKilled", ["step 1", SCRIPT])
     assert second.failure is not None
-    assert (second.failure.pod, second.failure.rank, second.failure.message) == ("bert-node-0-1-abcde", 1, SCRIPT)
+    assert (second.failure.pod, second.failure.who, second.failure.message) == ("bert-node-0-1-abcde", "rank 1", SCRIPT)
     (pod,) = job.pods
     assert (pod.phase, pod.reason, pod.attempt, pod.current, pod.rank) == ("Failed", "Error", 2, True, 1)
     assert pod.containers[0].log
