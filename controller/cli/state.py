@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -147,11 +147,16 @@ def has_ended(folder: Path) -> bool:
 
     The kernel gives back the locks of a process that is killed after it has closed its connections.
     """
-    deadline = time.monotonic() + _DYING_SECONDS
-    while running(folder) is not None:
+    return until(lambda: running(folder) is None, _DYING_SECONDS, _LOOK_SECONDS)
+
+
+def until(reached: Callable[[], bool], seconds: float, look: float = 0.05) -> bool:
+    """Wait until something is reached; returns False if it is not after so many seconds. It looks every `look`."""
+    deadline = time.monotonic() + seconds
+    while not reached():
         if time.monotonic() > deadline:
             return False
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(look)
     return True
 
 

@@ -43,7 +43,7 @@ KILL_SECONDS = 60.0
 _SILENT_SECONDS = 2.0
 """How long `down` waits before it says for what."""
 _REACT_SECONDS = 15.0
-"""How long a cluster may take to notice the signal, which code that does not return keeps it from."""
+"""How long a cluster may take to react to the signal, by taking its record away; one that hangs does not."""
 _POLL_SECONDS = 0.05
 _ELSEWHERE_SECONDS = 20.0
 """How long `up` waits for another `up`; a `run` may hold the folder for hours."""
@@ -225,13 +225,8 @@ def start_in_background(options: LocalOptions) -> state.ClusterRun:
 
 def started_elsewhere(folder: Path) -> state.ClusterRun | None:
     """The cluster that another process has started or is starting from the folder; None if none becomes ready."""
-    deadline = time.monotonic() + _ELSEWHERE_SECONDS
-    while state.is_held(folder) and time.monotonic() < deadline:
-        run = state.running(folder)
-        if run is not None:
-            return run
-        time.sleep(_POLL_SECONDS)
-    return None
+    state.until(lambda: state.running(folder) is not None or not state.is_held(folder), _ELSEWHERE_SECONDS)
+    return state.running(folder)
 
 
 def stop(folder: Path, run: state.ClusterRun) -> float | None:
@@ -241,7 +236,7 @@ def stop(folder: Path, run: state.ClusterRun) -> float | None:
         os.kill(run.pid, signal.SIGTERM)
         if _has_ended(folder, _SILENT_SECONDS):
             return None
-        if not _reacts(folder):
+        if not state.until(lambda: state.running(folder) is None, _REACT_SECONDS):
             _kill(folder, run)
             return None if _has_ended(folder, KILL_SECONDS) else KILL_SECONDS
         print("waiting for the pods to end with their grace; Ctrl-C kills them", file=sys.stderr, flush=True)
@@ -259,16 +254,6 @@ def stop(folder: Path, run: state.ClusterRun) -> float | None:
     return seconds
 
 
-def _reacts(folder: Path) -> bool:
-    """Whether the cluster begins to end: it takes its record away then."""
-    deadline = time.monotonic() + _REACT_SECONDS
-    while state.running(folder) is not None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True
-
-
 def _kill(folder: Path, run: state.ClusterRun) -> None:
     """Kill a cluster that hangs. `--delete` and its next start end what is left of its pods."""
     why = f"process {run.pid} did not react to SIGTERM within {_REACT_SECONDS:.0f} s, so it is killed"
@@ -279,13 +264,7 @@ def _kill(folder: Path, run: state.ClusterRun) -> None:
 
 
 def _has_ended(folder: Path, seconds: float) -> bool:
-    """Wait for the end of the cluster."""
-    deadline = time.monotonic() + seconds
-    while state.is_held(folder):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True
+    return state.until(lambda: not state.is_held(folder), seconds)
 
 
 def _tail(log: Path) -> str:
