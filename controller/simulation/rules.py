@@ -112,7 +112,7 @@ class OneWriter(WorldRule):
         world, path = self.world, request.path
         if not world.lease or not process.startswith("manager-") or "/leases" in path or "/events" in path:
             return
-        if (holder := world.holder()) != process:
+        if "dryRun" not in request.query and (holder := world.holder()) != process:
             self.say(f"{process} writes {request.method} {path} while {holder or 'no replica'} holds the lease")
 
 

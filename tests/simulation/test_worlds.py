@@ -14,6 +14,7 @@ import pytest
 from tests.simulation.queueing import Queueing
 from tests.simulation.recovering import Recovering
 from tests.simulation.scenario import TrainJobs
+from tests.simulation.searching import Searching
 from tests.simulation.story import story_of
 from trainwright.controller.simulation.plan import ScenarioPlan
 from trainwright.controller.simulation.simulate import Outcome, simulate
@@ -31,6 +32,8 @@ Simulated = Callable[[Any, str | ScenarioPlan], Outcome]
         (partial(Recovering, hangs=False), (2006, 2013), ()),
         # Found that a hang was charged to the next attempt, and that ranks which had ended kept it from beginning.
         *((Recovering, (seed,), ("a hang is charged",)) for seed in (3, 8)),
+        # Searches, under all faults and with several replicas.
+        *((Searching, (seed,), ("a search ends",)) for seed in (6, 10, 12)),
         # Nothing but Kueue disturbs in that of seed 6: it finds each defect that is planted for a queue.
         *((Queueing, (seed,), ("a job is preempted", "a JobSet is resumed")) for seed in (2, 6)),
     ],

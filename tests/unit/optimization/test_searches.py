@@ -2,13 +2,16 @@
 """What becomes of OptimizationJobs, in virtual time."""
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.builders import condition, counts
+from tests.repository import documents
 from tests.unit.optimization.conftest import Search
 from tests.virtual_trainer import SPACE
+from trainwright.plugins.testing import runtime_document
 
 
 def test_a_random_search_keeps_to_its_numbers(search: Search) -> None:
@@ -254,3 +257,29 @@ def test_a_hundred_trials_stay_within_bounds(search: Search) -> None:
     assert len(search.found["status"]["result"]["parameters"]) == 12
     assert {one["number"]: one["value"] for one in search.record} == {n: 101.0 - n for n in range(1, 101)}
     assert [method for _, method in listed].count("GET") <= 1
+
+
+def test_the_example_of_the_proposal_runs(search: Search) -> None:
+    (document,) = documents(Path(__file__).with_name("proposal.yaml"))
+    runtime = runtime_document("pytorch-distributed")
+    search.stored.create({**runtime, "kind": "ClusterTrainingRuntime"})
+    search.start()
+    search.admit()
+    search.stored.create({**document, "metadata": {**document["metadata"], "namespace": SPACE}})
+    search.advance(1)
+    made = search.stored.list("trainjobs", SPACE)
+    assert sorted(one["metadata"]["name"] for one in made) == [f"random-tuning-mvp-{number}" for number in range(1, 5)]
+    for one in made:
+        env = {variable["name"]: variable["value"] for variable in one["spec"]["trainer"]["env"]}
+        assert env.keys() == {"KUBEFLOW_TRAINER_OPT_LEARNING_RATE", "KUBEFLOW_TRAINER_OPT_BATCH_SIZE"}
+        assert 0.0001 <= float(env["KUBEFLOW_TRAINER_OPT_LEARNING_RATE"]) <= 0.1
+        assert env["KUBEFLOW_TRAINER_OPT_BATCH_SIZE"] in ("16", "32", "64")
+
+
+def test_without_the_gate_a_search_is_accepted_with_a_warning_and_nothing_happens(search: Search) -> None:
+    search.start(OptimizationJob=False)
+    search.admit()
+    search.job()
+    search.advance(60)
+    assert search.trials() == []
+    assert "status" not in search.found
