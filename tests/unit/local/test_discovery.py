@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.things import built_in, custom
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, health
@@ -19,38 +20,16 @@ from trainwright.controller.local.apiserver.schema.published.kinds import STATUS
 from trainwright.controller.local.apiserver.views.discovery import discovered, groups_of
 from trainwright.controller.local.apiserver.views.negotiation import RESOURCE_FORMS, MediaTypeOptions, negotiate
 
+CASES = cases(__file__)
+
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-V2BETA1 = V2.replace("v=v2", "v=v2beta1")
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 WIDGET = custom()
 
 
-@pytest.mark.parametrize(
-    ("header", "accepted"),
-    [
-        ("", MediaTypeOptions()),
-        ("*/*", MediaTypeOptions()),
-        ("*", MediaTypeOptions()),
-        ("application/*", MediaTypeOptions()),
-        ("application/yaml", MediaTypeOptions(yaml=True)),
-        ("application/json;q=0.5, application/yaml", MediaTypeOptions(yaml=True)),
-        ("*/*, application/yaml", MediaTypeOptions(yaml=True)),
-        ("application/vnd.kubernetes.protobuf,application/json", MediaTypeOptions()),
-        ("application/json; charset=utf-8", MediaTypeOptions()),
-        ("application/json;stream=watch", MediaTypeOptions()),
-        (f"{TABLE},application/json", MediaTypeOptions(kind="Table")),
-        ("application/json;as=Foo;v=v1;g=meta.k8s.io,application/yaml", MediaTypeOptions(yaml=True)),
-        ("text/html;q=x, application/json", MediaTypeOptions()),
-        ("nonsense, application/json", MediaTypeOptions()),
-        ("text/html", None),
-        ("application/json;as=Foo;v=v1;g=meta.k8s.io", None),
-        ("application/json;stream=x", None),
-        ("application/json;v=v1", None),
-    ],
-)
-def test_negotiation(header: str, accepted: MediaTypeOptions | None) -> None:
+@pytest.mark.parametrize(("header", "accepted"), CASES["negotiation"])
+def test_negotiation(header: str, accepted: dict[str, Any] | None) -> None:
     if accepted is not None:
-        assert negotiate(header, RESOURCE_FORMS) == accepted
+        assert negotiate(header, RESOURCE_FORMS) == MediaTypeOptions(**accepted)
         return
     with pytest.raises(StatusError, match="only the following media types are accepted: application/json") as raised:
         negotiate(header, RESOURCE_FORMS)
@@ -63,25 +42,7 @@ def found(path: str, accept: str, *served: Resource) -> tuple[dict[str, Any], st
     return made.document, made.content_type
 
 
-@pytest.mark.parametrize(
-    ("path", "accept", "kind"),
-    [
-        ("/apis", "", "APIGroupList"),
-        ("/apis", f"{V2},{V2BETA1},application/json", "APIGroupDiscoveryList"),
-        ("/apis", f"{V2};profile=nopeer", "APIGroupDiscoveryList"),
-        ("/api", V2, "APIGroupDiscoveryList"),
-        ("/api", "", "APIVersions"),
-        # Kubernetes 1.36 has dropped it.
-        ("/apis", f"{V2BETA1},application/json", "APIGroupList"),
-        ("/apis", V2BETA1, ""),
-        ("/apis/batch", V2, ""),
-        ("/api/v1", "", "APIResourceList"),
-        ("/api/v2", "", None),
-        ("/apis/nope", "", None),
-        ("/apis/batch/v2", "", None),
-        ("/apis/batch/v1/jobs", "", None),
-    ],
-)
+@pytest.mark.parametrize(("path", "accept", "kind"), CASES["forms_of_discovery"])
 def test_forms_of_discovery(path: str, accept: str, kind: str | None) -> None:
     if kind == "":
         with pytest.raises(StatusError):

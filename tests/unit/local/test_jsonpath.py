@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.local.apiserver.views.jsonpath import JSONPathError, compile_path, result_text
+
+CASES = cases(__file__)
 
 DOCUMENT: dict[str, Any] = {
     "a": {"b.c": 1, "d": "x"},
@@ -16,38 +19,7 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        (".a.d", ["x"]),
-        ("$.a.d", ["x"]),
-        (".", [DOCUMENT]),
-        (r".a.b\.c", [1]),
-        (".a['b.c']", []),
-        (r".a['b\.c']", [1]),
-        (".a['d']", ["x"]),
-        (".a.missing.deeper", []),
-        (".nothing", [None]),
-        (".nothing.deeper", []),
-        (".nothing[0]", []),
-        (".list[0].n", ["one"]),
-        (".list[-1].v", [3.5]),
-        (".list[*].v", [1, 2, 3.5]),
-        (".list.*.v", [1, 2, 3.5]),
-        (".numbers[1:3]", [1, 2]),
-        (".numbers[3:]", [3, 4]),
-        (".numbers[:2]", [0, 1]),
-        (".a.*", [1, "x"]),
-        ('.conditions[?(@.type=="Ready")].status', ["True"]),
-        (".conditions[?(@.type!='Ready')].status", ["False"]),
-        (".list[?(@.v>=2)].n", ["two", "three"]),
-        (".list[?(@.v<2.5)].n", ["one", "two"]),
-        (".list[?(@.more)].n", ["two"]),
-        ('.list[?(@.more.n=="inner")].v', [2]),
-        ('.conditions[?(@.type=="Unknown")].status', []),
-        (".list[?(@.v==@.v)].v", [1, 2, 3.5]),
-    ],
-)
+@pytest.mark.parametrize(("path", "found"), CASES["paths"])
 def test_paths(path: str, found: list[Any]) -> None:
     assert compile_path(path)(DOCUMENT) == found
 

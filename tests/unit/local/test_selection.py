@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from tests.unit.local.things import custom, resource
 from trainwright.api.selectors import SelectorError, label_selector_of, parse_label_selector
 from trainwright.controller.local.apiserver.views.selection import (
     parse_field_selector,
     selectable_fields,
 )
+
+CASES = cases(__file__)
 
 
 @pytest.mark.parametrize(
@@ -58,25 +61,7 @@ def test_selectors_of_specs() -> None:
             label_selector_of({"matchLabels": labels})
 
 
-POD: dict[str, Any] = {
-    "spec": {"nodeName": "x,y", "hostNetwork": True},
-    "status": {"podIPs": [{"ip": "1.2.3.4"}, {"ip": "::1"}]},
-}
-EVENT = {"source": {}, "reportingComponent": "c"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "document", "selector", "matches"),
-    [
-        (("v1", "Pod"), POD, r"spec.nodeName=x\,y", True),
-        (("v1", "Pod"), POD, r"spec.host!=x\,y", False),
-        (("v1", "Pod"), POD, "spec.hostNetwork=true,status.podIP=1.2.3.4", True),
-        (("v1", "Node"), {"spec": {"unschedulable": True}}, "spec.unschedulable=false", False),
-        (("batch/v1", "Job"), {"status": {"succeeded": 3}}, "status.successful=3", True),
-        (("v1", "Event"), EVENT, "source=c", True),
-        (("v1", "Event"), {"source": {"component": "s"}}, "source=s", True),
-    ],
-)
+@pytest.mark.parametrize(("kind", "document", "selector", "matches"), CASES["fields_that_are_no_plain_path"])
 def test_fields_that_are_no_plain_path(kind: Any, document: dict[str, Any], selector: str, matches: bool) -> None:
     assert parse_field_selector(selector, selectable_fields(resource(*kind))).matches(document) == matches
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.things import custom, resource
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.views.reading import human_duration, since
@@ -20,34 +21,13 @@ from trainwright.controller.local.apiserver.views.tables import (
     table_of,
 )
 
+CASES = cases(__file__)
+
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 Document = dict[str, Any]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (-2.5, "<invalid>"),
-        (-1.9, "0s"),
-        (0.9, "0s"),
-        (119.9, "119s"),
-        (120, "2m"),
-        (599, "9m59s"),
-        (600, "10m"),
-        (659, "10m"),
-        (3 * 3600 - 1, "179m"),
-        (3 * 3600, "3h"),
-        (7 * 3600 + 65, "7h1m"),
-        (8 * 3600 + 65, "8h"),
-        (48 * 3600, "2d"),
-        (50 * 3600, "2d2h"),
-        (8 * 86400 + 7200, "8d"),
-        (729 * 86400, "729d"),
-        (730 * 86400, "2y"),
-        (800 * 86400, "2y70d"),
-        (8 * 365 * 86400 + 86400, "8y"),
-    ],
-)
+@pytest.mark.parametrize(("seconds", "shown"), CASES["durations"])
 def test_durations(seconds: float, shown: str) -> None:
     assert human_duration(timedelta(seconds=seconds)) == shown
 
@@ -62,43 +42,7 @@ def waiting(reason: str, **more: Any) -> Document:
     return {"name": "c", "state": {"waiting": {"reason": reason}}, **more}
 
 
-def ended(code: int = 0, reason: str = "", signal: int = 0, **more: Any) -> Document:
-    return {"name": "c", "state": {"terminated": {"exitCode": code, "reason": reason, "signal": signal}}, **more}
-
-
-RUNNING = {"name": "c", "ready": True, "started": True, "state": {"running": {}}}
-READY = {"type": "Ready", "status": "True"}
-RESTARTED: Document = {"restartCount": 3, "lastState": {"terminated": {"finishedAt": "2026-01-02T03:03:05Z"}}}
-
-
-@pytest.mark.parametrize(
-    ("status", "shown"),
-    [
-        ({}, "0/2  0"),
-        ({"phase": "Pending"}, "0/2 Pending 0"),
-        ({"phase": "Failed", "reason": "Evicted"}, "0/2 Evicted 0"),
-        ({"conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]}, "0/2 SchedulingGated 0"),
-        ({"containerStatuses": [RUNNING, waiting("ImagePullBackOff")]}, "1/2 ImagePullBackOff 0"),
-        ({"containerStatuses": [ended(0, "Completed"), RUNNING], "conditions": [READY]}, "1/2 Running 0"),
-        ({"containerStatuses": [ended(0, "Completed"), RUNNING]}, "1/2 NotReady 0"),
-        ({"containerStatuses": [ended(0, "Completed"), ended(1, "Error")]}, "0/2 Error 0"),
-        ({"containerStatuses": [ended(3)]}, "0/2 ExitCode:3 0"),
-        ({"containerStatuses": [ended(137, signal=9)]}, "0/2 Signal:9 0"),
-        ({"containerStatuses": [RUNNING | RESTARTED], "phase": "Running"}, "1/2 Running 3 (60s ago)"),
-        ({"containerStatuses": [RUNNING | {"restartCount": 2}], "phase": "Running"}, "1/2 Running 2"),
-        ({"initContainerStatuses": [waiting("PodInitializing")]}, "0/2 Init:0/2 0"),
-        ({"initContainerStatuses": [waiting("ErrImagePull", **RESTARTED)]}, "0/2 Init:ErrImagePull 3 (60s ago)"),
-        ({"initContainerStatuses": [RUNNING | {"name": "s", "started": False}]}, "0/2 Init:0/2 0"),
-        ({"initContainerStatuses": [ended(0), ended(1)]}, "0/2 Init:ExitCode:1 0"),
-        ({"initContainerStatuses": [ended(1, "Error")]}, "0/2 Init:Error 0"),
-        ({"initContainerStatuses": [ended(1, signal=9)]}, "0/2 Init:Signal:9 0"),
-        ({"initContainerStatuses": [ended(0, **RESTARTED)], "phase": "Running"}, "0/2 Running 0"),
-        (
-            {"initContainerStatuses": [RUNNING | RESTARTED | {"name": "s"}], "containerStatuses": [RUNNING]},
-            "2/2  3 (60s ago)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("status", "shown"), CASES["the_status_of_pods"])
 def test_the_status_of_pods(status: Document, shown: str) -> None:
     pod = {
         "metadata": {"name": "p"},
@@ -144,19 +88,7 @@ def custom_table(columns: list[Document]) -> TableFormat:
     return table_format(custom(additionalPrinterColumns=columns))
 
 
-@pytest.mark.parametrize(
-    ("spec", "cells"),
-    [
-        ({}, 6 * [None]),
-        (
-            {"text": "x", "count": 1, "share": 2, "on": False, "since": "2026-01-02T03:00:00Z"},
-            ["x", 1, 2, False, "4m5s", None],
-        ),
-        ({"text": 1, "count": 1.9, "share": 0.5, "on": "x", "since": "soon"}, ["1", 1, 0.5, None, "<invalid>", None]),
-        ({"text": {"a": [1]}, "count": True, "share": "1", "on": 1, "since": 5}, ['{"a":[1]}', *5 * [None]]),
-        ({"text": True, "since": ""}, ["true", None, None, None, "<unknown>", None]),
-    ],
-)
+@pytest.mark.parametrize(("spec", "cells"), CASES["custom_columns"])
 def test_custom_columns(spec: Document, cells: list[Any]) -> None:
     assert custom_table(COLUMNS).cells({"metadata": {"name": "a"}, "spec": spec}, NOW) == ["a", *cells]
 

@@ -225,8 +225,6 @@ class Route:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    rest: str = ""
-    """What follows the subresource."""
     watch: bool = False
     """The old form of watches: `/api/v1/watch/...`."""
 
@@ -253,10 +251,10 @@ def resource_route(path: str) -> Route | None:
             namespace, rest = rest[1], rest[2:]
         elif len(rest) > 1:
             name, *more = rest[1:]
-            return Route(group, version, "namespaces", "", name, more[0] if more else "", "/".join(more[1:]), watch)
+            return Route(group, version, "namespaces", "", name, more[0] if more else "", watch)
     resource, *more = rest
     name, sub = (more[0] if more else ""), (more[1] if len(more) > 1 else "")
-    return Route(group, version, resource, namespace, name, sub, "/".join(more[2:]), watch)
+    return Route(group, version, resource, namespace, name, sub, watch)
 
 
 def verb_of(request: ServerRequest, route: Route | None) -> str:

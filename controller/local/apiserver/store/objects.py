@@ -68,11 +68,6 @@ class StoredObject:
         """The object, decoded anew: the caller's own."""
         return _decode(self.body)
 
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return len(self.body)
-
 
 def stored(name: ObjectName, version: int, document: Document) -> StoredObject:
     """Encode an object with its version, which the document gets too.

@@ -3,10 +3,13 @@
 
 import pytest
 
+from tests.cases import cases
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.authorization.authorizer import Attributes, forbidden
 from trainwright.controller.local.apiserver.authorization.rbac import allows, shown, uncovered
 from trainwright.controller.local.apiserver.request.info import User
+
+CASES = cases(__file__)
 
 ALICE = User("alice", ("system:authenticated",))
 
@@ -20,21 +23,7 @@ def urls(verbs: str, *paths: str) -> Document:
     return {"nonResourceURLs": list(paths), "verbs": verbs.split(",")}
 
 
-@pytest.mark.parametrize(
-    ("one", "allowed"),
-    [
-        (rule("get", "pods"), True),
-        (rule("*", "*", "*"), True),
-        (rule("list", "pods"), False),
-        (rule("get", "pods", "apps"), False),
-        (rule("get", "pods/log"), False),
-        (rule("get", "*/log"), False),
-        (rule("get", "pods", names="a,b"), True),
-        (rule("get", "pods", names="b"), False),
-        (urls("get", "*"), False),
-        ({}, False),
-    ],
-)
+@pytest.mark.parametrize(("one", "allowed"), CASES["a_resource"])
 def test_a_resource(one: Document, allowed: bool) -> None:
     assert allows(one, Attributes(user=ALICE, verb="get", resource="pods", name="a", namespace="n")) is allowed
 
@@ -61,43 +50,7 @@ def test_a_path(path: str, allowed: bool) -> None:
     assert not allows(rule("get", "*", "*"), wanted)
 
 
-@pytest.mark.parametrize(
-    ("owned", "wanted", "missing"),
-    [
-        ([rule("get,list", "pods")], rule("get", "pods"), []),
-        ([rule("get", "pods"), rule("list", "pods")], rule("get,list", "pods"), []),
-        ([rule("get", "pods")], rule("get,list", "pods"), ['{APIGroups:[""], Resources:["pods"], Verbs:["list"]}']),
-        (
-            [rule("get", "pods")],
-            rule("list,watch", "pods,secrets"),
-            [
-                '{APIGroups:[""], Resources:["pods"], Verbs:["list" "watch"]}',
-                '{APIGroups:[""], Resources:["secrets"], Verbs:["list" "watch"]}',
-            ],
-        ),
-        ([rule("get", "pods")], rule("*", "pods"), ['{APIGroups:[""], Resources:["pods"], Verbs:["*"]}']),
-        ([rule("*", "*", "*")], rule("*", "*", "*"), []),
-        ([rule("*", "*", "*")], urls("get", "/x"), ['{NonResourceURLs:["/x"], Verbs:["get"]}']),
-        ([urls("get", "/x*")], urls("get", "/x/y", "/x*"), []),
-        ([rule("get", "pods", names="a,b")], rule("get", "pods", names="a"), []),
-        (
-            [rule("get", "pods", names="a")],
-            rule("get", "pods"),
-            ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
-        ),
-        (
-            [rule("get", "pods", names="a")],
-            rule("get", "pods", names="a,b"),
-            ['{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}'],
-        ),
-        ([rule("update", "*/status")], rule("update", "pods/status"), []),
-        (
-            [rule("update", "*/status")],
-            rule("update", "pods"),
-            ['{APIGroups:[""], Resources:["pods"], Verbs:["update"]}'],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("owned", "wanted", "missing"), CASES["what_is_not_covered"])
 def test_what_is_not_covered(owned: list[Document], wanted: Document, missing: list[str]) -> None:
     assert shown(uncovered(owned, [wanted])) == missing
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.identity.conftest import AUTHENTICATION, Asker, Document
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.http.server import impersonation
@@ -13,6 +14,8 @@ from trainwright.controller.local.apiserver.request.info import ANONYMOUS, Serve
 from trainwright.controller.local.cluster import api_server
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
+
+CASES = cases(__file__)
 
 REVIEWS = f"/apis/{AUTHENTICATION}/selfsubjectreviews"
 AUTHENTICATED, ACCOUNT = "system:authenticated", "system:serviceaccount:ns:a"
@@ -23,23 +26,7 @@ def asked(*headers: tuple[str, str]) -> User | None:
     return found.user if found is not None else None
 
 
-@pytest.mark.parametrize(
-    ("name", "headers", "groups"),
-    [
-        ("bob", [], [AUTHENTICATED]),
-        ("bob", ["g", "h"], ["g", "h", AUTHENTICATED]),
-        ("bob", [AUTHENTICATED, "g"], [AUTHENTICATED, "g"]),
-        ("bob", ["system:unauthenticated"], ["system:unauthenticated"]),
-        ("system:anonymous", [], ["system:unauthenticated"]),
-        ("system:anonymous", ["system:masters"], ["system:masters", "system:unauthenticated"]),
-        (ACCOUNT, [], ["system:serviceaccounts", "system:serviceaccounts:ns", AUTHENTICATED]),
-        (ACCOUNT, ["g"], ["g", AUTHENTICATED]),
-        ("system:serviceaccount:ns", [], [AUTHENTICATED]),
-        ("system:serviceaccount:ns:a:b", [], [AUTHENTICATED]),
-        ("system:node:n", [], ["system:nodes", AUTHENTICATED]),
-        ("system:node:N", [], [AUTHENTICATED]),
-    ],
-)
+@pytest.mark.parametrize(("name", "headers", "groups"), CASES["groups"])
 def test_groups(name: str, headers: list[str], groups: list[str]) -> None:
     found = asked(("impersonate-user", name), *(("impersonate-group", group) for group in headers))
     assert found is not None

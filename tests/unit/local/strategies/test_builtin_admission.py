@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugins that kube-apiserver runs by default: `admission.yaml`, and what changes afterwards."""
+"""The plugins that kube-apiserver runs by default: what they make of a pod, or of another `object`, `of` a kind.
+
+`with` has objects that are there, each a second younger than the one before. `made` has values at paths of the answer
+(true: something is there, false: nothing is), `refused` the end of its message.
+"""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -7,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.cases import cases
 from tests.unit.local.identity.conftest import ACCOUNTS, PODS, Asker, Document
 from trainwright.controller.local.cluster import api_server
 from trainwright.controller.runtime.testing.clock import ManualClock
 
-CASES: list[Document] = yaml.safe_load(Path(__file__).with_name("admission.yaml").read_text())
+CASES: list[Document] = cases(__file__)["admission"]
 CLUSTER = ("priorityclasses", "runtimeclasses", "storageclasses")
 MOUNTED = "/var/run/secrets/kubernetes.io/serviceaccount"
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.local.apiserver.kinds.jobs import JobStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
 from trainwright.controller.local.types.errors import DocumentError
+
+CASES = cases(__file__)
 
 Document = dict[str, Any]
 
@@ -50,33 +53,7 @@ def job_spec(**fields: Any) -> Document:
     return {"template": {"spec": pod_spec(restartPolicy="Never")}, **fields}
 
 
-IMAGE = "spec.template.spec.containers.0.image"
-SELECTOR = "spec.template.spec.nodeSelector"
-RESOURCES = "spec.template.spec.containers.0.resources"
-
-
-@pytest.mark.parametrize(
-    ("spec", "status", "path", "value", "field"),
-    [
-        ({}, {}, "spec.suspend", True, ""),
-        ({}, {}, IMAGE, "j", "spec.template"),
-        ({}, {}, "spec.template.metadata.labels.a", "b", "spec.template"),
-        ({"suspend": True}, {}, IMAGE, "j", "spec.template.spec"),
-        ({"suspend": True}, {}, SELECTOR, {"a": "b"}, ""),
-        ({"suspend": True}, {}, RESOURCES, {"limits": {"cpu": 1}}, ""),
-        ({"suspend": True}, {}, "spec.template.metadata.labels.a", "b", ""),
-        # It ran before and is not known to be suspended yet.
-        ({"suspend": True}, {"startTime": "2026-01-01T00:00:00Z"}, SELECTOR, {"a": "b"}, "spec.template"),
-        ({"suspend": True}, {"active": 1}, SELECTOR, {"a": "b"}, "spec.template"),
-        (
-            {"suspend": True},
-            {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]},
-            SELECTOR,
-            {"a": "b"},
-            "",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("spec", "status", "path", "value", "field"), CASES["the_template_of_a_job"])
 def test_the_template_of_a_job(spec: Document, status: Document, path: str, value: Any, field: str) -> None:
     old = created(JOBS, job_spec(**spec))
     old["status"] = status

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.api.amounts import of_containers
 from trainwright.controller.local.apiserver.kinds.pods import PodStrategy
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
+
+CASES = cases(__file__)
 
 Document = dict[str, Any]
 
@@ -69,19 +72,7 @@ def test_a_status_write_changes_neither_specification_nor_owners() -> None:
     assert new["status"] == {"phase": "Running", "qosClass": "BestEffort"}
 
 
-@pytest.mark.parametrize(
-    ("spec", "phase", "asked", "grace"),
-    [
-        ({}, "Pending", None, 0),
-        ({"nodeName": "n"}, "Running", None, 30),
-        ({"nodeName": "n"}, "Running", 5, 5),
-        ({"nodeName": "n"}, "Running", 0, 0),
-        ({"nodeName": "n"}, "Running", -3, 1),
-        ({"nodeName": "n"}, "Succeeded", 5, 0),
-        ({"nodeName": "n", "terminationGracePeriodSeconds": 0}, "Running", None, 0),
-        ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
-    ],
-)
+@pytest.mark.parametrize(("spec", "phase", "asked", "grace"), CASES["grace_of_a_deletion"])
 def test_grace_of_a_deletion(spec: Document, phase: str, asked: int | None, grace: int) -> None:
     document = created(pod(**spec))
     document["status"]["phase"] = phase

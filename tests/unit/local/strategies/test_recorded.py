@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.local.apiserver.kinds.built_in import ACTED_ON, built_in_kinds
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded
 from trainwright.controller.local.apiserver.views.cells import CELLS
 from trainwright.controller.local.apiserver.views.tables import table_format
 from trainwright.controller.local.types.model import published_models
+
+CASES = cases(__file__)
 
 Document = dict[str, Any]
 
@@ -48,23 +51,7 @@ def test_what_is_told_where_controllers_come_from_elsewhere(rbac: bool) -> None:
     assert told & roles == (set() if rbac else roles)
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec", "told"),
-    [
-        ("Pod", {"containers": [{"resources": {"requests": {"cpu": "1"}}}], "securityContext": {}}, []),
-        ("Pod", {"runtimeClassName": "r", "containers": []}, ["spec.runtimeClassName is ignored"]),
-        (
-            *("Pod", {"containers": [{"resources": {"limits": {"memory": "1Gi", "nvidia.com/gpu": 1}}}]}),
-            ["spec.containers[0].resources.limits: the limits of memory are not enforced"],
-        ),
-        (
-            *("Job", {"template": {"spec": {"initContainers": [{"securityContext": {"runAsUser": 0}}]}}}),
-            ["spec.template.spec.initContainers[0].securityContext is ignored"],
-        ),
-        ("Service", {"clusterIP": "None"}, []),
-        ("Service", {"clusterIP": "10.96.0.9"}, ["spec.clusterIP: nothing answers"]),
-    ],
-)
+@pytest.mark.parametrize(("kind", "spec", "told"), CASES["fields_that_nothing_acts_on"])
 def test_fields_that_nothing_acts_on(kind: str, spec: Document, told: list[str]) -> None:
     [found] = [one for one in KINDS.values() if one.kind == kind]
     document = {"metadata": {"name": "a"}, "spec": spec}
