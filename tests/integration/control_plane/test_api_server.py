@@ -117,14 +117,6 @@ def test_a_user_is_made_once(control_plane: ControlPlane) -> None:
 
 
 @pytest.mark.real_control_plane("kubectl")
-def test_rbac_denies_a_user_without_rights(control_plane: ControlPlane, namespace: str) -> None:
-    user = f"user-{secrets.token_hex(4)}"
-    kubeconfig = control_plane.add_user(user)
-    with pytest.raises(ControlPlaneError, match=f'User "{user}" cannot list resource "configmaps"'):
-        control_plane.kubectl("get", "configmaps", "--namespace", namespace, kubeconfig=kubeconfig)
-
-
-@pytest.mark.real_control_plane("kubectl")
 def test_a_user_has_the_rights_that_it_is_given(control_plane: ControlPlane, namespace: str) -> None:
     look = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
     user = f"user-{secrets.token_hex(4)}"
@@ -157,50 +149,6 @@ def test_a_namespace_has_the_labels_that_it_is_given(control_plane: ControlPlane
     found = control_plane.stored.get("namespace", labelled)
     assert found is not None
     assert found["metadata"]["labels"]["example.com/a"] == "b"
-
-
-@pytest.mark.real_control_plane("kubectl")
-def test_a_groups_rights_are_its_members(control_plane: ControlPlane) -> None:
-    user = f"user-{secrets.token_hex(4)}"
-    kubeconfig = control_plane.add_user(user, groups=["system:masters"])
-    assert "kube-system" in control_plane.kubectl("get", "namespaces", kubeconfig=kubeconfig)
-
-
-@pytest.mark.real_control_plane("kubectl")
-def test_blocking_an_owners_deletion_needs_the_right_to_its_finalizers(
-    control_plane: ControlPlane, namespace: str
-) -> None:
-    user = f"user-{secrets.token_hex(4)}"
-    create = {"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["create"]}
-    kubeconfig = control_plane.add_user(user, rules=[create], namespace=namespace)
-    control_plane.kubectl("create", "configmap", "owner", "--namespace", namespace)
-    uid = control_plane.kubectl("get", "configmap", "owner", "--namespace", namespace, "-o", "jsonpath={.metadata.uid}")
-    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": True}
-    owned = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "owned", "namespace": namespace, "ownerReferences": [owner]},
-    }
-    with pytest.raises(ControlPlaneError, match="cannot set blockOwnerDeletion"):
-        control_plane.kubectl("create", "--filename=-", stdin=json.dumps(owned), kubeconfig=kubeconfig)
-
-
-def test_a_watch_streams_what_happens(control_plane: ControlPlane, namespace: str) -> None:
-    with official_client(control_plane) as client:
-        core = KUBERNETES.client.CoreV1Api(client)
-        version = core.list_namespaced_config_map(namespace).metadata.resource_version
-        core.create_namespaced_config_map(namespace, {"metadata": {"name": "watched"}})
-        core.patch_namespaced_config_map("watched", namespace, {"data": {"key": "value"}})
-        core.delete_namespaced_config_map("watched", namespace)
-        watch = KUBERNETES.watch.Watch()
-        events = []
-        for event in watch.stream(
-            core.list_namespaced_config_map, namespace, resource_version=version, timeout_seconds=30
-        ):
-            events.append(event["type"])
-            if event["type"] == "DELETED":
-                watch.stop()
-    assert events == ["ADDED", "MODIFIED", "DELETED"]
 
 
 def test_the_audit_log_counts_the_calls_of_a_user_agent(control_plane: ControlPlane, namespace: str) -> None:

@@ -2,7 +2,7 @@
 """Managers and clients on the shared control plane."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -41,14 +41,6 @@ def quiet_manager(config: ClusterConfig, **options: Any) -> Manager:
         "process": ProcessSettings(detect_mutation=True),
     }
     return Manager(config, **(defaults | options))
-
-
-@pytest.fixture
-def own_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    """A control plane for one test that restarts it, where `--control-plane` says."""
-    made: ControlPlane = pytestconfig.hook.pytest_control_plane(fixture="control_plane", config=pytestconfig)
-    with made:
-        yield made
 
 
 @pytest.fixture

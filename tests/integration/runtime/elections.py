@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replicas as processes, and what the audit log of the API server shows."""
 
-import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -95,59 +93,3 @@ class Election:
 def moment(call: AuditedCall) -> datetime:
     """When a call was answered."""
     return parse(call.time)
-
-
-class Wire:
-    """A network between a replica and the API server, which can be cut so that nothing comes through any more."""
-
-    def __init__(self, port: int) -> None:
-        self._upstream = port
-        self._cut = asyncio.Event()
-        self.port = 0
-
-    def cut(self) -> None:
-        """From now on nothing passes; connections stay open and silent, as with a dropped cable."""
-        self._cut.set()
-
-    @asynccontextmanager
-    async def running(self, port: int = 0) -> AsyncIterator["Wire"]:
-        """Carry what comes to `port`; 0: to a free one, see `port`."""
-        async with asyncio.TaskGroup() as tasks:
-            handlers: set[asyncio.Task[None]] = set()
-
-            def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                handlers.add(tasks.create_task(self._carry(reader, writer)))
-
-            server = await asyncio.start_server(accept, "127.0.0.1", port)
-            self.port = server.sockets[0].getsockname()[1]
-            try:
-                yield self
-            finally:
-                server.close()
-                for handler in handlers:
-                    handler.cancel()
-        await server.wait_closed()
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        other: asyncio.StreamWriter | None = None
-        try:
-            try:
-                upstream, other = await asyncio.open_connection("127.0.0.1", self._upstream)
-            except ConnectionError:
-                return  # the server is down; the client learns it from the end of its connection
-            async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(self._pump(reader, other))
-                pumps.create_task(self._pump(upstream, writer))
-        finally:
-            for one in (writer, other):
-                if one is not None:
-                    one.transport.abort()
-
-    async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while data := await source.read(2**16):
-                if self._cut.is_set():
-                    await asyncio.Event().wait()
-                target.write(data)
-                await target.drain()
-        target.close()

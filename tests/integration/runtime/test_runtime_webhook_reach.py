@@ -5,7 +5,7 @@ import asyncio
 import base64
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,6 @@ from tests.integration.runtime.admissions import (
     reachable,
     serving,
 )
-from tests.integration.runtime.elections import Wire
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document
 from trainwright.controller.runtime import Client, load_config
@@ -82,6 +81,31 @@ async def run(one: Webhooks) -> AsyncIterator[None]:
             task.cancel()
 
 
+@asynccontextmanager
+async def passing_on(port: int, to: int) -> AsyncIterator[None]:
+    """Pass on what comes to a port to another one."""
+
+    async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read(2**16):
+                target.write(data)
+        target.transport.abort()
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream, other = await asyncio.open_connection("127.0.0.1", to)
+        await asyncio.gather(pump(reader, other), pump(upstream, writer))
+
+    carried: set[asyncio.Task[None]] = set()
+    server = await asyncio.start_server(
+        lambda reader, writer: carried.add(asyncio.create_task(carry(reader, writer))), "127.0.0.1", port
+    )
+    yield
+    server.close()
+    for task in carried:
+        task.cancel()
+    await asyncio.gather(*carried, return_exceptions=True)
+
+
 # ---------------------------------------------------------------------- readiness
 
 
@@ -123,7 +147,7 @@ async def test_proof_is_that_the_api_server_asked(client: Client, namespace: str
         # API servers learn of a configuration a moment after it was written.
         reason = await eventually(one.unready, lambda text: "failed calling webhook" in (text or ""))
         assert "connection refused" in (reason or "")
-        async with Wire(port).running(told):
+        async with passing_on(told, port):
             await reachable(one)
             await create(client, config_map(namespace, "seen"))
         assert await one.unready() is None, "asked once per certificate"
