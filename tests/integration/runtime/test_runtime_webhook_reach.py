@@ -5,7 +5,7 @@ import asyncio
 import base64
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -86,10 +86,13 @@ async def passing_on(port: int, to: int) -> AsyncIterator[None]:
     """Pass on what comes to a port to another one."""
 
     async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
+        try:
             while data := await source.read(2**16):
                 target.write(data)
-        target.transport.abort()
+        except ConnectionError:
+            pass
+        finally:
+            target.transport.abort()
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream, other = await asyncio.open_connection("127.0.0.1", to)
@@ -99,11 +102,14 @@ async def passing_on(port: int, to: int) -> AsyncIterator[None]:
     server = await asyncio.start_server(
         lambda reader, writer: carried.add(asyncio.create_task(carry(reader, writer))), "127.0.0.1", port
     )
-    yield
-    server.close()
-    for task in carried:
-        task.cancel()
+    try:
+        yield
+    finally:
+        server.close()
+        for task in carried:
+            task.cancel()
     await asyncio.gather(*carried, return_exceptions=True)
+    await asyncio.sleep(0)  # aborted connections close their sockets in the next iteration of the loop
 
 
 # ---------------------------------------------------------------------- readiness
