@@ -109,11 +109,7 @@ def is_too_deep(value: Any, levels: int = DEEPEST) -> bool:
 
 
 def read_json(body: bytes) -> Any:
-    """Decode JSON as Kubernetes does: integers beyond 64 bits become floats, broken UTF-8 is replaced.
-
-    Raises:
-        ValueError: it is not JSON, or it is nested too deeply.
-    """
+    """Decode JSON as Go does: integers beyond 64 bits become floats, broken UTF-8 is replaced. Raises ValueError."""
     try:
         value = _read_slowly(body) if _LONG_NUMBER.search(body) else _decode(body)
     except RecursionError as error:

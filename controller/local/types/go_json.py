@@ -103,13 +103,9 @@ class _Decoding:
 
 
 def decode(kind: Type, document: Any) -> list[str]:
-    """Drop what a struct has no field for, and nulls, in place.
+    """Drop what a struct has no field for, and nulls, in place. Returns the paths of dropped fields.
 
-    Returns:
-        The paths of dropped fields, in the order of the document.
-
-    Raises:
-        DocumentDecodeError: a value is of the wrong type; the text is about the first of them.
+    Raises DocumentDecodeError about the first value of the wrong type.
     """
     decoding = _Decoding()
     decoding.struct(kind, document)
@@ -197,11 +193,9 @@ _READERS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def normalize(document: Document, model: str) -> None:
-    """Bring a document into the form in which Go writes it, in place.
+    """Bring a document into the form in which Go writes it, in place. Unknown fields are left alone.
 
-    Args:
-        document: with values of the right types; others are left alone, and so are unknown fields.
-        model: of the struct, such as `io.k8s.api.core.v1.Pod`.
+    `model` is the name of the struct, such as `io.k8s.api.core.v1.Pod`.
     """
     _normalize(document, builtin(model))
 

@@ -338,12 +338,7 @@ def custom_part(schema: Schema) -> Type:
 
 
 def custom_type(schema: Schema | None, *, preserve: bool = False) -> Type:
-    """The type of a custom resource.
-
-    Args:
-        schema: `openAPIV3Schema` of a version, structural; None where everything is kept.
-        preserve: unknown fields are kept everywhere.
-    """
+    """The type of a custom resource, by a structural `openAPIV3Schema`, or None where everything is kept."""
     root = {**(schema or {"type": "object"}), "x-kubernetes-embedded-resource": True}
     return Type("", root, Types({}, custom=True), preserve=preserve)
 

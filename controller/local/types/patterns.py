@@ -43,12 +43,7 @@ class Pattern:
 
 @lru_cache(maxsize=2048)
 def compiled(pattern: str) -> Pattern:
-    """The expression.
-
-    Raises:
-        PatternError: it is not a regular expression.
-        MissingExtraError: google-re2 is not installed.
-    """
+    """The expression. Raises PatternError, and MissingExtraError if google-re2 is not installed."""
     re2 = load("re2")
     options = re2.Options()
     options.log_errors = False

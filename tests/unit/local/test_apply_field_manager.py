@@ -166,10 +166,10 @@ def test_the_status_is_not_owned_through_the_main_endpoint(things: Things) -> No
     assert things.owners["three"] == {"f:status": {"f:phase": {}}}
 
 
-@pytest.mark.parametrize(("document", "message"), CASES["documents_that_are_refused"])
-def test_documents_that_are_refused(document: Document, message: str, things: Things) -> None:
+@pytest.mark.parametrize("document", CASES["documents_that_are_refused"])
+def test_documents_that_are_refused(document: Document, things: Things) -> None:
     manager = things._manager("")
-    with pytest.raises(StatusError, match=f"^{message}$") as error:
+    with pytest.raises(StatusError) as error:
         manager.apply(None, document, "one", force=False, now=things._next())
     assert (error.value.code, error.value.reason) == (400, "BadRequest")
 
@@ -179,8 +179,7 @@ def test_a_document_that_does_not_fit(things: Things) -> None:
         things.apply("one", {"nothing": 1}, metadata={"name": "it", "namespace": "n"})
     assert (error.value.code, error.value.reason) == (500, "")
     assert str(error.value) == (
-        "the object (n/it; test.example/v1, Kind=Thing) does not fit its schema: "
-        ".spec.nothing: field not declared in schema"
+        "Thing it does not fit the schema of test.example/v1: .spec.nothing: field not declared in schema"
     )
 
 
@@ -189,9 +188,9 @@ def test_an_object_that_does_not_fit_any_more(things: Things) -> None:
     changed = copy.deepcopy(SPEC)
     changed["properties"]["text"] = {"type": "integer"}
     things.use(changed)
-    with pytest.raises(UnfitObjectError, match=r"\(/it; .*\) does not fit its schema: \.spec\.text: expected"):
+    with pytest.raises(UnfitObjectError, match=r"Thing it does not fit .*: \.spec\.text: expected"):
         things.apply("two", {})
-    with pytest.raises(UnfitObjectError, match=r"\(/it; .*\) does not fit its schema: \.spec\.text: expected"):
+    with pytest.raises(UnfitObjectError, match=r"Thing it does not fit .*: \.spec\.text: expected"):
         things.update("two", {"text": 1})
 
 
@@ -225,7 +224,7 @@ def test_entries_are_checked_after_admission(things: Things) -> None:
 def test_an_object_that_equals_the_document_only_in_python(things: Things) -> None:
     things.apply("one", {"number": 1})
     things.live["spec"] = {"number": True}
-    with pytest.raises(UnfitObjectError, match=r"does not fit its schema: \.spec\.number: expected numeric"):
+    with pytest.raises(UnfitObjectError, match=r"does not fit .*: \.spec\.number: expected numeric"):
         things.apply("one", {"number": 1})
 
 

@@ -191,24 +191,18 @@ class Definitions:
     def _write_status(self, one: StoredObject, document: Document) -> bool:
         """Say in the status which names it has; returns whether it is established."""
         others = [other.document() for other in self._store.collection(COLLECTION).listed() if other.name != one.name]
-        accepted = accepted_names(document, others)
+        names, states = accepted_names(document, others)
         status = dict(document.get("status") or {})
         moment = times.format_time(self._now())
         conditions: list[Document] = list(status.get("conditions") or ())
-        for condition in accepted.conditions:
-            wanted = {
-                "type": condition.type,
-                "status": condition.status,
-                "reason": condition.reason,
-                "message": condition.message,
-            }
-            conditions = set_condition(conditions, wanted, at=moment)
-        made = {**status, "conditions": conditions, "acceptedNames": accepted.names}
+        for condition in states:
+            conditions = set_condition(conditions, condition, at=moment)
+        made = {**status, "conditions": conditions, "acceptedNames": names}
         if status != made:
             self._write(one, self._tracked(one, {**document, "metadata": dict(document["metadata"]), "status": made}))
-        if status.get("acceptedNames") != accepted.names:
+        if status.get("acceptedNames") != names:
             self._reconsider(document["spec"]["group"], one.name)
-        return accepted.conditions[1].status == "True"
+        return bool(states[1]["status"] == "True")
 
     def _tracked(self, one: StoredObject, document: Document) -> Document:
         """With managed fields for a write of the status by the server itself."""

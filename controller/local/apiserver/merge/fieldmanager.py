@@ -22,9 +22,9 @@ from trainwright.controller.local.apiserver.merge.managedfields import (
     Managed,
     ManagerIdentity,
     Ownership,
-    conflict_error,
     entries_of,
     is_reset,
+    metadata_of,
     read_entries,
     write_entries,
 )
@@ -40,22 +40,16 @@ _LARGEST_ANNOTATIONS = 256 * 1024
 
 
 def excused_fields(view: Type, live: Document, version: str) -> Tree | None:
-    """Fields that are as the annotation says, over which there is no conflict.
+    """Fields that are as the annotation says, over which there is no conflict; None where it is absent or of no use.
 
-    Args:
-        view: of the kind.
-        live: the object in the version of the request.
-        version: of the request.
-
-    Returns:
-        None where the annotation is absent or of no use.
+    The object is in the version of the request.
     """
     annotation = _annotation(live)
     if not annotation:
         return None
     try:
         document: Any = msgspec.json.decode(annotation)
-        if type(document) is not dict or is_too_deep(document) or text_of(document, "apiVersion") != version:
+        if type(document) is not dict or is_too_deep(document) or document.get("apiVersion") != version:
             return None
         check(view, live, duplicates=False)
         check(view, document, duplicates=False)
@@ -91,8 +85,7 @@ def _configuration(applied: Document) -> str:
 
 
 def _annotation(document: Document) -> str:
-    metadata = document.get("metadata")
-    annotations = metadata.get("annotations") if type(metadata) is dict else None
+    annotations = metadata_of(document).get("annotations")
     annotation = annotations.get(ANNOTATION) if type(annotations) is dict else None
     return annotation if type(annotation) is str else ""
 
@@ -134,8 +127,7 @@ class FieldManager:
         version: apiVersion of the requests.
         kind: of the objects.
         subresource: of the endpoint; empty for the main one.
-        reset: fields that the endpoint does not write (`fieldset.of`), such as the status of a kind with a status
-            subresource. They are never owned through it.
+        reset: fields that the endpoint does not write, such as the status. They are never owned through it.
         empty: what the server creates objects from; apiVersion and kind alone, as for custom resources, if not given.
     """
 
@@ -158,24 +150,15 @@ class FieldManager:
         self._empty = msgspec.json.encode(empty or {"apiVersion": version, "kind": kind})
 
     def apply(self, live: Document | None, document: Document, manager: str, *, force: bool, now: datetime) -> Document:
-        """What a server-side apply makes of an object.
+        """What a server-side apply makes of the stored object; with `force`, it takes over what others own.
 
-        Args:
-            live: the stored object; None if there is none.
-            document: what is applied.
-            manager: who applies it.
-            force: take over what others own.
-            now: the time of the request.
-
-        Raises:
-            StatusError: the document is of another kind or version, or has managedFields (400); others own what it
-                would change (409); it or the stored object does not fit the schema (500, UnfitObjectError).
+        Raises StatusError where the document is of another kind or version, or has managedFields (400); others own what
+        it would change (409); it or the stored object does not fit the schema (500, UnfitObjectError).
         """
         live = self._in_version(live)
         managed = read_entries(entries_of(live))
-        applied_as = (text_of(document, "apiVersion"), text_of(document, "kind"))
-        if applied_as != (self._version, self.kind):
-            raise errors.bad_request(f"invalid object type: {kind_text(*applied_as)}")
+        if (document.get("apiVersion"), document.get("kind")) != (self._version, self.kind):
+            raise errors.bad_request(f"the object is not of the kind {self.kind} in {self._version}")
         if entries_of(document) is not None:
             raise errors.bad_request("metadata.managedFields must be nil")
         moment = times.format_time(now)
@@ -187,9 +170,8 @@ class FieldManager:
             made, managed = self._apply(live, document, managed, manager, moment, force=force)
         except Conflicts as found:
             excused = excused_fields(self._view, live, self._version) if manager == KUBECTL else None
-            kept = found.without(excused) if excused is not None else found.conflicts
-            if kept:
-                raise conflict_error(kept) from found
+            if error := found.error(excused or fieldset.NOTHING):
+                raise error from found
             made, managed = self._apply(live, document, managed, manager, moment, force=True)
         if manager == KUBECTL:
             made = with_last_applied(made, document)
@@ -199,22 +181,13 @@ class FieldManager:
         """What an update makes of the managed fields of an object; everything else is as in `new`.
 
         For everything that writes and is no apply: creations, replacements, patches, and what a mutating webhook
-        changed.
-
-        Args:
-            live: the stored object; None for a creation.
-            new: what is to be stored.
-            manager: who updates it.
-            now: the time of the request.
-
-        Raises:
-            UnfitObjectError: an object does not fit the schema. The API server then stores the new one with no managed
-                fields (`without_managed_fields`).
+        changed. Raises UnfitObjectError; the API server then stores the new one with no managed fields
+        (`without_managed_fields`).
         """
         live = self._in_version(live)
         managed = self._managed_before(live, new)
         new = without_managed_fields(new)
-        if not managed.owners and _uid(live):
+        if not managed.owners and metadata_of(live).get("uid"):
             # Untracked objects stay so until the first apply.
             return new
         managed = self._update(without_managed_fields(live), new, managed, manager, times.format_time(now))
@@ -223,8 +196,7 @@ class FieldManager:
     def merged(self, live: Document, document: Document) -> Document:
         """An object with a document merged onto it, whoever owns its fields, as admission policies do.
 
-        Raises:
-            UnfitObjectError: the document does not fit the schema, or would replace something atomic.
+        Raises UnfitObjectError where the document does not fit the schema, or would replace something atomic.
         """
         self._check(document, duplicates=False)
         self._check(live, fitting=document)
@@ -291,28 +263,19 @@ class FieldManager:
         return result
 
     def _check(self, document: Document, *, duplicates: bool = True, fitting: Document | None = None) -> None:
-        """Check that a document fits the type.
+        """Raises UnfitObjectError for a document that does not fit.
 
-        Args:
-            document: to be checked.
-            duplicates: lists may hold several items of the same keys, as stored objects may.
-            fitting: a document that was checked no less strictly; what is equal in both is not looked through again.
-
-        Raises:
-            UnfitObjectError: it does not fit.
+        What equals `fitting`, which was checked no less strictly, is not looked through again.
         """
         try:
             check(self._view, unlike(document, fitting or {}), duplicates=duplicates)
         except UnfitError as error:
-            raise UnfitObjectError(f"the object ({_told(document)}) does not fit its schema: {error}") from error
+            name = metadata_of(document).get("name", "")
+            raise UnfitObjectError(f"{self.kind} {name} does not fit the schema of {self._version}: {error}") from error
 
 
 def check_entries(document: Document) -> None:
-    """Check the managed fields of an object, as after mutating admission.
-
-    Raises:
-        EntryError: an entry is not valid.
-    """
+    """Check the managed fields of an object, as after mutating admission. Raises EntryError."""
     read_entries(entries_of(document))
 
 
@@ -325,8 +288,8 @@ def _read_or_none(entries: list[dict[str, object]] | None) -> Managed | None:
 
 def without_managed_fields(document: Document) -> Document:
     """An object with no managed fields, as it is stored when they cannot be told."""
-    metadata = document.get("metadata")
-    if type(metadata) is not dict or "managedFields" not in metadata:
+    metadata = metadata_of(document)
+    if "managedFields" not in metadata:
         return document
     return {**document, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
 
@@ -339,42 +302,12 @@ def _with_entries(document: Document, managed: Managed) -> Document:
     return {**document, "metadata": metadata}
 
 
-def _uid(document: Document) -> str:
-    metadata = document.get("metadata")
-    return text_of(metadata, "uid") if type(metadata) is dict else ""
-
-
-def _told(document: Document) -> str:
-    metadata = document.get("metadata")
-    metadata = metadata if type(metadata) is dict else {}
-    kind = kind_text(text_of(document, "apiVersion"), text_of(document, "kind"))
-    return f"{text_of(metadata, 'namespace')}/{text_of(metadata, 'name')}; {kind}"
-
-
-def text_of(document: Document, key: str) -> str:
-    """A field that ought to be a string; empty if it is none."""
-    value = document.get(key)
-    return value if type(value) is str else ""
-
-
-def kind_text(version: str, kind: str) -> str:
-    """A kind as Kubernetes prints it, such as `batch/v1, Kind=Job`."""
-    if version.count("/") > 1:
-        return "/, Kind="
-    group, _, number = version.rpartition("/")
-    return f"{group}/{number}, Kind={kind}"
-
-
 _STATUS = fieldset.of(("f:status",))
 _ALL_BUT_STATUS = fieldset.of(("f:metadata",), ("f:spec",))
 
 
 def custom_resource_managers(spec: Mapping[str, Any]) -> dict[tuple[str, str], FieldManager]:
-    """The field managers of a custom resource, by apiVersion and subresource: `` and `status`.
-
-    Args:
-        spec: of the CustomResourceDefinition, accepted: the schemas are structural.
-    """
+    """The field managers of an accepted custom resource, by apiVersion and subresource: `` and `status`."""
     preserve = spec.get("preserveUnknownFields") is True
     kind = spec["names"]["kind"]
     managers: dict[tuple[str, str], FieldManager] = {}

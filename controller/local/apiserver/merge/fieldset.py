@@ -78,11 +78,7 @@ def _content(value: Value) -> str:
 
 @lru_cache(maxsize=4096)
 def canonical(text: str) -> str | None:
-    """The canonical form of a key of `fieldsV1`; None for a type of a later Kubernetes, which is to be ignored.
-
-    Raises:
-        EntryError: it is not a path element.
-    """
+    """The canonical form of a key of `fieldsV1`; None for a type of a later Kubernetes. Raises EntryError."""
     if len(text) < 2:
         raise EntryError("key must be 2 characters long:")
     if text[1] != ":":
@@ -178,20 +174,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read(wire: object) -> Tree:
-    """A set from its form on the wire. Elements of unknown types are left out.
-
-    Raises:
-        EntryError: it is not a tree of path elements.
-    """
+    """A set from its form on the wire. Elements of unknown types are left out. Raises EntryError."""
     return read_and_compare(wire)[0]
 
 
 def read_and_compare(wire: object) -> tuple[Tree, bool]:
-    """A set from its form on the wire, and whether each part of it is written as in that form.
-
-    Raises:
-        EntryError: it is not a tree of path elements.
-    """
+    """A set from its form on the wire, and whether each part of it is written as in that form. Raises EntryError."""
     same: list[bool] = []
 
     def shared(below: object) -> Tree:
@@ -249,13 +237,7 @@ def _later(earlier: Tree, later: Tree) -> Tree:
 
 
 def write(tree: Tree, known: Tree = NOTHING, known_form: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
-    """The form on the wire, in the order in which Kubernetes writes it.
-
-    Args:
-        tree: the set.
-        known: another one.
-        known_form: its form; what is equal in both is taken from there.
-    """
+    """The form on the wire, in the order of Kubernetes. What is equal in the set `known` is taken from its form."""
     written: dict[str, Any] = {}
     for element in in_order(tree) if len(tree) > 1 else tree:
         below = tree[element]

@@ -3,13 +3,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from trainwright.api import times
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.merge import fieldset
-from trainwright.controller.local.apiserver.merge.fieldset import EntryError, Path, Tree
+from trainwright.controller.local.apiserver.merge.fieldset import EntryError, Tree
 from trainwright.controller.local.values import equal, json_text, quoted
 
 APPLY = "Apply"
@@ -69,10 +68,15 @@ class Managed:
     """Fields and their form on the wire, of which what stays is not written again."""
 
 
+def metadata_of(document: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a document; empty if what stands there is no object."""
+    metadata = document.get("metadata")
+    return metadata if type(metadata) is dict else {}
+
+
 def entries_of(document: dict[str, Any]) -> list[dict[str, Any]] | None:
     """The entries of an object; None if it has none, or what stands there is no list of entries."""
-    metadata = document.get("metadata")
-    entries = metadata.get("managedFields") if type(metadata) is dict else None
+    entries = metadata_of(document).get("managedFields")
     if type(entries) is not list or not all(map(_is_entry, entries)):
         return None
     return entries
@@ -100,11 +104,7 @@ def is_reset(entries: list[dict[str, Any]] | None) -> bool:
 
 
 def read_entries(entries: Iterable[dict[str, Any]] | None) -> Managed:
-    """The owners that entries tell of.
-
-    Raises:
-        EntryError: an entry is not valid; the text is what Kubernetes says of it.
-    """
+    """The owners that entries tell of. Raises EntryError, with the text of Kubernetes."""
     managed = Managed()
     for index, entry in enumerate(entries or ()):
         operation, version = entry.get("operation") or "", entry.get("apiVersion") or ""
@@ -164,48 +164,34 @@ def _write(manager: ManagerIdentity, managed: Managed) -> dict[str, Any]:
     return entry
 
 
-@dataclass(frozen=True, slots=True)
-class FieldConflict:
-    """One field and who owns it."""
-
-    manager: ManagerIdentity
-    path: Path
-
-
 class Conflicts(Exception):  # noqa: N818 - it carries what may yet be allowed
-    """The conflicts of an apply that is not forced, by manager and field."""
+    """The fields of each manager that an apply would change, which is not forced."""
 
     def __init__(self, found: dict[ManagerIdentity, Tree]) -> None:
         super().__init__(f"{len(found)} managers own what would change")
-        managers = sorted(found, key=lambda manager: manager.identifier)
-        self.conflicts = tuple(
-            FieldConflict(manager, path) for manager in managers for path in fieldset.paths(found[manager])
-        )
+        self.found = found
 
-    def without(self, excused: Tree) -> tuple[FieldConflict, ...]:
-        """The conflicts over other fields."""
-        return tuple(conflict for conflict in self.conflicts if not fieldset.has(excused, conflict.path))
-
-
-def conflict_error(conflicts: tuple[FieldConflict, ...]) -> errors.StatusError:
-    """The error for the client, of at least one conflict; those of each manager stand together."""
-    causes = [(fieldset.text(one.path), f"conflict with {one.manager}") for one in conflicts]
-    if len(causes) == 1:
-        return errors.apply_conflict(f"Apply failed with 1 conflict: {causes[0][1]}: {causes[0][0]}", causes)
-    lines: list[str] = []
-    for manager, group in groupby(conflicts, key=lambda one: one.manager):
-        lines += [f"conflicts with {manager}:", *(f"- {fieldset.text(one.path)}" for one in group)]
-    return errors.apply_conflict(f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines), causes)
+    def error(self, excused: Tree) -> errors.StatusError | None:
+        """The error for the client, without fields that are excused; None if no conflict is left."""
+        causes: list[tuple[str, str]] = []
+        lines: list[str] = []
+        for manager in sorted(self.found, key=lambda manager: manager.identifier):
+            paths = [path for path in fieldset.paths(self.found[manager]) if not fieldset.has(excused, path)]
+            fields = list(map(fieldset.text, paths))
+            causes += [(field, f"conflict with {manager}") for field in fields]
+            lines += [f"conflicts with {manager}:", *(f"- {field}" for field in fields)] if fields else ()
+        if not causes:
+            return None
+        told = f"1 conflict: {causes[0][1]}: {causes[0][0]}"
+        if len(causes) > 1:
+            told = f"{len(causes)} conflicts: " + "\n".join(lines)
+        return errors.apply_conflict(f"Apply failed with {told}", causes)
 
 
 def without_new_times(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The new object, with the old times if nothing else changed; then there is nothing to write.
+    """The new object, complete, with the old times if nothing else changed; then there is nothing to write.
 
     Such objects come from an apply that only differs by what defaults set again.
-
-    Args:
-        old: the stored object.
-        new: what is to be stored, complete, with the old one's resourceVersion.
     """
     before, after = entries_of(old), entries_of(new)
     if not before or not after or before == after or len(before) != len(after):

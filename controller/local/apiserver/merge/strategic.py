@@ -17,22 +17,14 @@ Identity = tuple[type, Any]
 
 
 def identity(value: Any) -> Identity:
-    """What tells a scalar from others: 1, 1.0 and true are three values.
-
-    Raises:
-        StatusError: it is an object or a list, on which the API server itself gives up.
-    """
+    """What tells a scalar from others: 1, 1.0 and true are three values. Raises StatusError for an object or a list."""
     if type(value) in (dict, list):
         raise plain_internal(f"cannot compare {json_text(value)}")
     return type(value), value
 
 
 def item_identity(item: Any, merge_key: str) -> Identity:
-    """What tells an item from others: its merge key, or the scalar itself where there is none.
-
-    Raises:
-        StatusError: it has no merge key, or one that cannot be compared.
-    """
+    """The identity of an item: of its merge key, or of the scalar where there is none. Raises StatusError."""
     if not merge_key:
         return identity(item)
     if type(item) is not dict:
@@ -45,14 +37,8 @@ def item_identity(item: Any, merge_key: str) -> Identity:
 def ordered(merged: Items, named: Items, live: Items, merge_key: str) -> Items:
     """The merged items in their order: an item of the object stands before those of the patch that followed it.
 
-    Args:
-        merged: what the list shall hold.
-        named: the order of items that the patch gives.
-        live: the order that they had.
-        merge_key: of the items; empty for scalars.
-
-    Raises:
-        StatusError: an item has no merge key.
+    `named` is the order that the patch gives, `live` the one that was. Raises StatusError for an item without a merge
+    key.
     """
     named_places, live_places = _places(named, merge_key), _places(live, merge_key)
     keyed = [(item_identity(item, merge_key), item) for item in merged]
@@ -84,14 +70,8 @@ _ORDER = "$setElementOrder"
 def strategic_merge_patch(document: Document, patch: Document, kind: Type) -> Document:
     """The document after a strategic merge patch; neither is changed.
 
-    Args:
-        document: the object, as its kind is encoded.
-        patch: the decoded patch.
-        kind: the type of the object.
-
-    Raises:
-        StatusError: a directive is malformed (400), a list of lists would have to be merged (422), or the patch does
-            not fit the object, which Kubernetes answers with 500.
+    Raises StatusError where a directive is malformed (400), a list of lists would have to be merged (422), or the patch
+    does not fit the object, which Kubernetes answers with 500.
     """
     return _merge(copied(document), copied(patch), kind)
 

@@ -47,18 +47,8 @@ def apply(
 ) -> tuple[Document | None, Owners]:
     """The object after an apply and its owners; None for an object that did not change.
 
-    Args:
-        view: the type of both documents, which fit it.
-        live: the object.
-        config: what is applied.
-        owners: of the object.
-        manager: who applies.
-        version: the apiVersion of the request.
-        reset: fields that the endpoint does not write, and that are therefore never owned through it.
-        force: take over what others own.
-
-    Raises:
-        Conflicts: it is not forced, and others own what it would change.
+    `reset` are fields that the endpoint does not write, and that are therefore never owned through it. Raises Conflicts
+    if others own what it would change and it is not forced.
     """
     merge = TypedMerge()
     merged = merge.merge(view, live, config)

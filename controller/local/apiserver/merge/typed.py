@@ -96,11 +96,7 @@ def elements(view: Type, values: list[Value]) -> list[str]:
 
 
 def element_of(view: Type, value: Value) -> str:
-    """The path element of an item of a list.
-
-    Raises:
-        UnfitError: the item has none, such as one without any of its keys.
-    """
+    """The path element of an item of a list. Raises UnfitError for one without any of its keys."""
     keys = view.key_fields
     if not keys:
         if type(value) not in SCALARS:
@@ -398,15 +394,9 @@ def _remove_items(view: Type, value: list[Value], fields: Tree) -> list[Value] |
 
 
 def check(view: Type, document: Value, *, duplicates: bool) -> None:
-    """Check a document.
+    """Raises UnfitError, about one place, for a document that does not fit.
 
-    Args:
-        view: of its kind.
-        document: the document.
-        duplicates: lists may hold several items of the same keys, as stored objects may.
-
-    Raises:
-        UnfitError: it does not fit; the text is about one place.
+    With `duplicates`, lists may hold several items of the same keys, as stored objects may.
     """
     # What fits comes first.
     if type(document) is dict and view.is_map:

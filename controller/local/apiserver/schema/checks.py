@@ -106,9 +106,7 @@ Compile = Callable[[Type], Checks]
 def compile_checks(kind: Type, *, strict: bool = True) -> Checks:
     """The checks of a type, in the server's order.
 
-    Args:
-        kind: of a custom resource, or of a part of one.
-        strict: an int-or-string is an integer or a string. Defaults of a schema are checked without this.
+    Unless `strict`, as for defaults of a schema, an int-or-string may be anything.
     """
     schema = kind.schema
     is_either = strict and schema.get("x-kubernetes-int-or-string")

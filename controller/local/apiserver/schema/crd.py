@@ -34,12 +34,9 @@ _MISSING = object()
 
 
 class Schema:
-    """The compiled schema of one version of a CRD.
+    """The compiled schema of one version of an accepted CRD.
 
     A write goes through `prune`, `default` and, after admission, `validate`. Documents hold what a JSON decoder makes.
-
-    Args:
-        schema: `openAPIV3Schema` of a version; structural, as the validation of the CRD has made sure.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -57,11 +54,7 @@ class Schema:
     def decode(self, document: Document) -> list[str]:
         """What the server does to the body of a request: metadata, `prune` and `default`, in place.
 
-        Returns:
-            The paths of unknown fields, in the order of the server's warnings.
-
-        Raises:
-            DecodeError: metadata, or kind or version of an embedded object, are of the wrong type.
+        Returns the paths of unknown fields, in the order of the server's warnings. Raises DocumentDecodeError.
         """
         dropped: list[str] = []
         if "metadata" in document:
@@ -74,11 +67,7 @@ class Schema:
     def prune(self, document: Document) -> list[str]:
         """Drop unknown fields, and nulls of fields that have no default and are not nullable; in place.
 
-        Returns:
-            The paths of the unknown fields. `unknown_field` makes the texts of warnings and strict errors.
-
-        Raises:
-            DecodeError: an embedded object has kind, version or metadata of the wrong type.
+        Returns the paths of the unknown fields, of which `unknown_field` makes texts. Raises DocumentDecodeError.
         """
         dropped = sorted(path_text(reversed(way)) for way in prune(self.type, document))
         return dropped + decode_embedded(self.type, document)
@@ -148,15 +137,9 @@ def unknown_field(path: str) -> str:
 
 
 def prune(kind: Type, value: Any, *, keeps: bool = False) -> list[Way]:
-    """Drop what a type does not know, and nulls where it allows none, in place.
+    """Drop what a type does not know, and nulls where it allows none, in place. Returns the ways to the unknown.
 
-    Args:
-        kind: of a custom resource or a part of one.
-        value: an object or a list.
-        keeps: unknown fields stay, as in items of a list that keeps them.
-
-    Returns:
-        The ways to what was dropped, except nulls.
+    With `keeps`, unknown fields stay, as in items of a list that keeps them.
     """
     keeps = keeps or kind.keeps
     if type(value) is list:
@@ -264,13 +247,9 @@ def _visit(kind: Type, value: Any, way: tuple[Step, ...], mark: Mark, visit: Vis
 
 
 def decode_embedded(kind: Type, document: Document) -> list[str]:
-    """Bring the metadata of objects within an object into their form, in place.
+    """Bring the metadata of objects within an object into their form, in place. Returns the paths of unknown fields.
 
-    Returns:
-        The paths of unknown fields in them.
-
-    Raises:
-        DocumentDecodeError: kind, version or metadata are of the wrong type.
+    Raises DocumentDecodeError where kind, version or metadata are of the wrong type.
     """
     dropped: list[str] = []
 
@@ -293,13 +272,7 @@ def decode_embedded(kind: Type, document: Document) -> list[str]:
 
 
 def embedded_errors(kind: Type, document: Document, base: str = "") -> list[DocumentError]:
-    """The errors of the objects within an object, which are the same at every write.
-
-    Args:
-        kind: of the document.
-        document: whole, or with `base` a part of one.
-        base: the path of the document, which may be such an object itself.
-    """
+    """The errors of the objects within a document; `base` is its path, if it is a part of one."""
     found: list[DocumentError] = []
 
     def visit(_: Type, value: Any, way: tuple[Step, ...]) -> None:

@@ -6,7 +6,6 @@ each version. Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -38,34 +37,10 @@ _MOST_SELECTABLE = 8
 _SHARED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionCondition:
-    """A condition of a definition, without its time."""
+def accepted_names(definition: Document, others: Iterable[Document]) -> tuple[Document, list[Document]]:
+    """`acceptedNames` of a definition beside all others, and the conditions NamesAccepted and Established.
 
-    type: str
-    status: str
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What the status of a definition is to say."""
-
-    names: Document
-    """`acceptedNames`."""
-    conditions: tuple[DefinitionCondition, DefinitionCondition]
-    """NamesAccepted and Established."""
-
-
-def accepted_names(definition: Document, others: Iterable[Document]) -> Accepted:
-    """The names of a definition.
-
-    A definition that is established stays so, also when it asks for new names that are taken.
-
-    Args:
-        definition: with what its status says already.
-        others: all other definitions.
+    One that is established stays so, also when it asks for new names that are taken.
     """
     wanted: Document = definition["spec"]["names"]
     status: Document = definition.get("status", {})
@@ -86,10 +61,14 @@ def accepted_names(definition: Document, others: Iterable[Document]) -> Accepted
     made.pop("categories", None)
     if "categories" in wanted:
         made["categories"] = wanted["categories"]
-    accepted = DefinitionCondition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
+    accepted = _condition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
     if conflict is not None:
-        accepted = DefinitionCondition("NamesAccepted", "False", *conflict)
-    return Accepted(made, (accepted, _established(status, conflict is None)))
+        accepted = _condition("NamesAccepted", "False", *conflict)
+    return made, [accepted, _established(status, conflict is None)]
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> Document:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
 def _used_names(definition: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
@@ -104,14 +83,14 @@ def _used_names(definition: Document, others: Iterable[Document]) -> tuple[set[s
     return resources, kinds
 
 
-def _established(status: Document, accepted: bool) -> DefinitionCondition:
+def _established(status: Document, accepted: bool) -> Document:
     before = next((one for one in status.get("conditions") or () if one.get("type") == "Established"), None)
     if accepted or (before is not None and before.get("status") == "True"):
         text = "the initial names have been accepted"
-        return DefinitionCondition("Established", "True", "InitialNamesAccepted", text)
+        return _condition("Established", "True", "InitialNamesAccepted", text)
     if before is not None:
-        return DefinitionCondition("Established", before["status"], before["reason"], before["message"])
-    return DefinitionCondition("Established", "False", "NotAccepted", "not all names are accepted")
+        return _condition("Established", before["status"], before["reason"], before["message"])
+    return _condition("Established", "False", "NotAccepted", "not all names are accepted")
 
 
 def set_defaults(definition: Document) -> None:
@@ -137,12 +116,7 @@ def unrecognized_formats(schema: Schema) -> list[str]:
 
 
 def validate_definition(new: Document, old: Document | None = None) -> list[DocumentError]:
-    """The errors of a definition with its defaults.
-
-    Args:
-        new: the definition as it would be stored.
-        old: the stored one, at an update.
-    """
+    """The errors of a definition with its defaults, at a creation or, with the stored one, at an update."""
     spec: Document = new.get("spec", {})
     wanted = f"{spec.get('names', {}).get('plural', '')}.{spec.get('group', '')}"
 

@@ -25,13 +25,9 @@ _IMMUTABLE = (
 
 
 def decode_metadata(value: Any) -> tuple[Document, list[str]]:
-    """Metadata as it is after reading and writing it as ObjectMeta: without unknown and empty fields.
+    """Metadata as ObjectMeta reads and writes it, made of the given, and the paths of unknown fields in it.
 
-    Returns:
-        The metadata, made of the given, and the paths of unknown fields in it.
-
-    Raises:
-        DecodeError: a field is of the wrong type.
+    Raises DocumentDecodeError where a field is of the wrong type.
     """
     if value is None:
         return {}, []
@@ -64,14 +60,7 @@ def validate_metadata(
     name_rule: names.NameRule = names.path_segment,
     path: str = "metadata",
 ) -> list[DocumentError]:
-    """The errors of the metadata of any object. The name has been generated already.
-
-    Args:
-        metadata: with values of the right types.
-        namespaced: the kind is of a namespace.
-        name_rule: the rule of names of the kind.
-        path: of the metadata.
-    """
+    """The errors of the metadata of any object, whose values have the right types and whose name has been generated."""
     found: list[DocumentError] = []
     prefix, name, namespace = metadata.get("generateName"), metadata.get("name"), metadata.get("namespace")
     if prefix:

@@ -37,18 +37,9 @@ class FieldPathError(ValueError):
 
 
 def resolve(path: str, kind: Type, *, arrays: bool = True) -> tuple[str, Type]:
-    """Find a path in a type.
+    """Find a path in a type: a dot or, if `arrays`, a bracket before each name. Raises FieldPathError.
 
-    Args:
-        path: with a dot or bracket before each name.
-        kind: where it starts.
-        arrays: names may be in brackets.
-
-    Returns:
-        The path as the server writes it, and the type at its end.
-
-    Raises:
-        FieldPathError: the path leads nowhere.
+    Returns the path as the server writes it, and the type at its end.
     """
     made, at = "", 0
     while at < len(path):

@@ -71,12 +71,7 @@ class _Place:
 
 
 class SchemaReview:
-    """What is wrong with a schema.
-
-    Args:
-        schema: `openAPIV3Schema`, or a part of one.
-        path: of it.
-    """
+    """What is wrong with `openAPIV3Schema`, or a part of one, at a path."""
 
     def __init__(self, schema: Schema, path: str) -> None:
         self.formats: list[tuple[str, str]] = []
