@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small pods, Jobs, JobSets and nodes for tables of decisions."""
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.cases import cases
 from trainwright.api.objects import Document
 from trainwright.api.times import format_time
 
@@ -123,3 +125,31 @@ def node(name: str = "laptop", labels: dict[str, str] | None = None, cpu: str = 
         "spec": spec,
         "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "3"}},
     }
+
+
+_MADE: Mapping[str, Callable[..., Any]] = {
+    "at": at,
+    "pod": lambda given: pod(**given),
+    "job": lambda given: job(**given),
+    "condition": lambda given: condition(**given),
+    "replicated": lambda given: replicated(**given),
+    "jobset": lambda given: jobset(*given.pop("jobs", ()), **given),
+    "child": lambda given: child(**given),
+    "node": lambda given: node(**given),
+}
+
+
+def made_cases(test_file: str) -> dict[str, Any]:
+    """The cases of a file of tests. `{"pod": {"name": "a"}}` stands for `pod(name="a")`, as does any function here."""
+    found: dict[str, Any] = _made(cases(test_file))
+    return found
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_made(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    parts = {name: _made(part) for name, part in value.items()}
+    name = next(iter(parts), "")
+    return _MADE[name](parts[name]) if len(parts) == 1 and name in _MADE else parts

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.controllers.objects import NOW, at, condition, job, pod
+from tests.unit.local.controllers.objects import NOW, at, condition, job, made_cases, pod
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.controllers.job_plan import JobPlan, plan
 from trainwright.controller.local.controllers.job_pods import NO_FAILURES, Failures, Pods, failures_of, index_of
+
+CASES = made_cases(__file__)
 
 
 def planned(owner: Document, *pods: Document, failures: Failures = NO_FAILURES, ended_by_us: str = "") -> JobPlan:
@@ -19,48 +21,12 @@ def planned(owner: Document, *pods: Document, failures: Failures = NO_FAILURES, 
 INDEXED: dict[str, Any] = {"completionMode": "Indexed", "completions": 3, "parallelism": 2}
 
 
-@pytest.mark.parametrize(
-    ("owner", "pods", "created"),
-    [
-        (job(), [], [None]),
-        (job(parallelism=2, completions=3), [], [None, None]),
-        (job(parallelism=2, completions=3, status={"succeeded": 2}), [], [None]),
-        (job(parallelism=2, completions=None), [], [None, None]),
-        (job(parallelism=2, completions=None, status={"succeeded": 1}), [pod()], []),
-        (job(**INDEXED), [], [0, 1]),
-        (job(**INDEXED), [pod("b", index=1)], [0]),
-        (job(**INDEXED, status={"completedIndexes": "0", "succeeded": 1}), [], [1, 2]),
-        (job(**INDEXED), [pod("a", "Succeeded", index=0)], [1, 2]),
-        (job(suspend=True), [], []),
-        (job(deleted=True), [], []),
-        (job(), [pod(phase="Pending", ready=False)], []),
-        # A pod that is being deleted is replaced at once, unless it must end first.
-        (job(), [pod(deleted=True, tracked=False)], [None]),
-        (job(podReplacementPolicy="Failed"), [pod(deleted=True)], []),
-        (job(backoffLimitPerIndex=1, **INDEXED), [], [0, 1]),
-    ],
-)
+@pytest.mark.parametrize(("owner", "pods", "created"), CASES["pods_are_created"])
 def test_pods_are_created(owner: Document, pods: list[Document], created: list[int | None]) -> None:
     assert [index_of(made) for made in planned(owner, *pods).of("create")] == created
 
 
-@pytest.mark.parametrize(
-    ("owner", "pods", "deleted", "uncounted"),
-    [
-        (job(suspend=True), [pod("a"), pod("b", "Succeeded")], ["a"], True),
-        (job(parallelism=1, completions=4), [pod("a"), pod("b", "Pending"), pod("c", ready=False)], ["b", "c"], True),
-        (job(**INDEXED), [pod("a", index=0), pod("b", index=0, ready=False)], ["b"], True),
-        (job(**INDEXED), [pod("a", index=0), pod("b", index=9)], ["b"], True),
-        (job(backoffLimit=0, parallelism=2, completions=2), [pod("a"), pod("b", "Failed")], ["a"], False),
-        (job(activeDeadlineSeconds=5, status={"startTime": at(-5)}), [pod("a")], ["a"], False),
-        (
-            job(successPolicy={"rules": [{"succeededCount": 1}]}, **INDEXED),
-            [pod("a", index=0), pod("b", "Succeeded", index=1)],
-            ["a"],
-            False,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("owner", "pods", "deleted", "uncounted"), CASES["pods_are_deleted"])
 def test_pods_are_deleted(owner: Document, pods: list[Document], deleted: list[str], uncounted: bool) -> None:
     step = planned(owner, *pods)
     assert [name_of(p) for p in step.of("delete")] == deleted
@@ -68,40 +34,10 @@ def test_pods_are_deleted(owner: Document, pods: list[Document], deleted: list[s
     assert not step.of("create")
 
 
-POLICY = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
-IGNORE = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]}
 ON_FAILURE = {"spec": {"restartPolicy": "OnFailure"}}
 
 
-@pytest.mark.parametrize(
-    ("owner", "pods", "reason"),
-    [
-        (job(backoffLimit=0), [pod(phase="Failed")], "BackoffLimitExceeded"),
-        (job(backoffLimit=1, status={"failed": 1}), [pod(phase="Failed")], "BackoffLimitExceeded"),
-        (job(backoffLimit=1), [pod(phase="Failed")], ""),
-        (job(backoffLimit=0, podFailurePolicy=IGNORE), [pod(phase="Failed", code=42)], ""),
-        (job(podFailurePolicy=POLICY), [pod(phase="Failed", code=42)], "PodFailurePolicy"),
-        (job(template=ON_FAILURE, backoffLimit=2), [pod(restarts=1)], ""),
-        (job(template=ON_FAILURE, backoffLimit=2), [pod(restarts=2, deleted=True)], "BackoffLimitExceeded"),
-        (job(template=ON_FAILURE, backoffLimit=0), [pod(restarts=1, deleted=True)], "BackoffLimitExceeded"),
-        (job(backoffLimit=2), [pod(restarts=9)], ""),
-        (job(activeDeadlineSeconds=5, status={"startTime": at(-5)}), [], "DeadlineExceeded"),
-        (job(activeDeadlineSeconds=5, suspend=True, status={"startTime": at(-9)}), [], ""),
-        (
-            job(backoffLimitPerIndex=0, maxFailedIndexes=0, **INDEXED),
-            [pod(phase="Failed", index=1)],
-            "MaxFailedIndexesExceeded",
-        ),
-        (
-            job(backoffLimitPerIndex=0, **INDEXED, status={"completedIndexes": "0,1"}),
-            [pod(phase="Failed", index=2)],
-            "FailedIndexes",
-        ),
-        (job(), [pod(phase="Succeeded")], "CompletionsReached"),
-        (job(completions=0), [], "CompletionsReached"),
-        (job(completions=None), [pod("a", "Succeeded"), pod("b", deleted=True, tracked=False)], "CompletionsReached"),
-    ],
-)
+@pytest.mark.parametrize(("owner", "pods", "reason"), CASES["the_end_begins_with_its_reason"])
 def test_the_end_begins_with_its_reason(owner: Document, pods: list[Document], reason: str) -> None:
     status = planned(owner, *pods).status
     noted = [(c["type"], c["reason"]) for c in status.get("conditions", ()) if c["type"] != "Suspended"]
@@ -153,25 +89,7 @@ def test_a_success_ends_with_its_time() -> None:
     assert [r.reason for r in step.reports] == ["Completed"]
 
 
-@pytest.mark.parametrize(
-    ("owner", "pods", "uncounted", "released"),
-    [
-        (job(), [pod(phase="Failed")], {"failed": ["uid-pod"]}, ["pod"]),
-        (job(), [pod(phase="Failed", tracked=False)], {}, []),
-        (job(completions=2), [pod(phase="Succeeded")], {"succeeded": ["uid-pod"]}, ["pod"]),
-        (
-            job(status={"uncountedTerminatedPods": {"failed": ["uid-pod"]}}),
-            [pod(phase="Failed")],
-            {"failed": ["uid-pod"]},
-            ["pod"],
-        ),
-        (job(podFailurePolicy=IGNORE), [pod(phase="Failed", code=42)], {}, ["pod"]),
-        (job(), [pod(deleted=True)], {"failed": ["uid-pod"]}, ["pod"]),
-        (job(podReplacementPolicy="Failed"), [pod(deleted=True)], {}, []),
-        (job(**INDEXED), [pod(phase="Failed", index=7)], {}, ["pod"]),
-        (job(deleted=True), [pod()], {}, ["pod"]),
-    ],
-)
+@pytest.mark.parametrize(("owner", "pods", "uncounted", "released"), CASES["pods_are_counted_once"])
 def test_pods_are_counted_once(owner: Document, pods: list[Document], uncounted: Document, released: list[str]) -> None:
     step = plan(owner, Pods(owner, pods), NO_FAILURES, NOW, create=False)
     assert step.status["uncountedTerminatedPods"] == uncounted

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.controllers.objects import NOW, TRACKING, condition, job, pod
+from tests.unit.local.controllers.objects import NOW, TRACKING, job, made_cases
 from trainwright.controller.local.controllers.job_pods import (
     Failures,
     absent_indexes,
@@ -17,17 +17,10 @@ from trainwright.controller.local.controllers.job_pods import (
     read_indexes,
 )
 
+CASES = made_cases(__file__)
 
-@pytest.mark.parametrize(
-    ("indexes", "text"),
-    [
-        ([], ""),
-        ([0], "0"),
-        ([0, 1], "0,1"),
-        ([0, 1, 2], "0-2"),
-        ([1, 3, 4, 5, 7, 8], "1,3-5,7,8"),
-    ],
-)
+
+@pytest.mark.parametrize(("indexes", "text"), CASES["indexes_are_written_as_in_kubernetes"])
 def test_indexes_are_written_as_in_kubernetes(indexes: list[int], text: str) -> None:
     assert indexes_text(set(indexes)) == text
     assert read_indexes(text, 100) == set(indexes)
@@ -58,54 +51,13 @@ def test_delays_double(failures: Failures, left: float) -> None:
     assert failures.seconds_left(NOW) == left
 
 
-@pytest.mark.parametrize(
-    ("succeeded", "failed", "count"),
-    [
-        ([], [], 2),
-        ([], [pod("a", "Failed", ended=5)], 3),
-        ([pod("s", "Succeeded", ended=5)], [], 0),
-        ([pod("s", "Succeeded", ended=5)], [pod("a", "Failed", ended=4)], 0),
-        ([pod("s", "Succeeded", ended=5)], [pod("a", "Failed", ended=6), pod("b", "Failed", ended=4)], 1),
-    ],
-)
+@pytest.mark.parametrize(("succeeded", "failed", "count"), CASES["a_success_ends_the_row_of_failures"])
 def test_a_success_ends_the_row_of_failures(succeeded: list[Any], failed: list[Any], count: int) -> None:
     assert Failures(2, NOW).after(succeeded, failed).count == count
 
 
-EXIT = {"onExitCodes": {"operator": "In", "values": [42]}}
-DISRUPTED = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-
-
 @pytest.mark.parametrize(
-    ("rules", "failed", "counts", "action", "message"),
-    [
-        ([], pod(phase="Failed"), True, "", None),
-        ([{"action": "Ignore", **EXIT}], pod(phase="Failed", code=1), True, "", None),
-        ([{"action": "Ignore", **EXIT}], pod(phase="Failed", code=42), False, "Ignore", None),
-        ([{"action": "Count", **EXIT}], pod(phase="Failed", code=42), True, "Count", None),
-        ([{"action": "FailIndex", **EXIT}], pod(phase="Failed", code=42), True, "FailIndex", None),
-        (
-            [{"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [42]}}],
-            pod(phase="Failed", code=7),
-            True,
-            "FailJob",
-            "Container main for pod ns/pod failed with exit code 7 matching FailJob rule at index 0",
-        ),
-        (
-            [{"action": "Ignore", **EXIT}, {"action": "FailJob", **DISRUPTED}],
-            pod(phase="Failed", conditions=[condition("DisruptionTarget")]),
-            True,
-            "FailJob",
-            "Pod ns/pod has condition DisruptionTarget matching FailJob rule at index 1",
-        ),
-        (
-            [{"action": "FailJob", "onExitCodes": {"containerName": "other", "operator": "In", "values": [42]}}],
-            pod(phase="Failed", code=42),
-            True,
-            "",
-            None,
-        ),
-    ],
+    ("rules", "failed", "counts", "action", "message"), CASES["the_first_rule_that_matches_decides"]
 )
 def test_the_first_rule_that_matches_decides(
     rules: list[Any], failed: Any, counts: bool, action: str, message: str | None
@@ -114,17 +66,7 @@ def test_the_first_rule_that_matches_decides(
     assert (verdict.counts, verdict.action, verdict.message) == (counts, action, message)
 
 
-@pytest.mark.parametrize(
-    ("rule", "succeeded", "is_met"),
-    [
-        ({"succeededIndexes": "0-2"}, [0, 1], False),
-        ({"succeededIndexes": "0-2"}, [0, 1, 2, 4], True),
-        ({"succeededIndexes": "0-2", "succeededCount": 2}, [1, 2], True),
-        ({"succeededIndexes": "0-2", "succeededCount": 2}, [1, 4], False),
-        ({"succeededCount": 2}, [3, 4], True),
-        ({"succeededCount": 1}, [], False),
-    ],
-)
+@pytest.mark.parametrize(("rule", "succeeded", "is_met"), CASES["success_policy"])
 def test_success_policy(rule: dict[str, Any], succeeded: list[int], is_met: bool) -> None:
     message = met({"rules": [rule]}, 5, frozenset(succeeded))
     assert message == ("Matched rules at index 0" if is_met else None)

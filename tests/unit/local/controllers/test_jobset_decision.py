@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.controllers.objects import NOW, at, child, condition, jobset, replicated
+from tests.unit.local.controllers.objects import NOW, at, child, condition, jobset, made_cases, replicated
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.controllers.base import Plan
 from trainwright.controller.local.controllers.jobset import plan
 from trainwright.controller.local.controllers.jobset_objects import claims_of, job_of, service_of
 from trainwright.controller.local.controllers.objects import JOB, JOBSET
 from trainwright.controller.runtime import Terminal
+
+CASES = made_cases(__file__)
 
 DONE, BROKEN = [condition("Complete")], [condition("Failed", "BackoffLimitExceeded", message="too often")]
 TWO = (replicated("a", 2), replicated("b"))
@@ -78,65 +80,12 @@ def test_claims_are_mounted_where_they_are_used() -> None:
 # ---------------------------------------------------------------------- creation and deletion
 
 
-@pytest.mark.parametrize(
-    ("owner", "jobs", "created"),
-    [
-        (jobset(*TWO), [], ["set-a-0", "set-a-1", "set-b-0"]),
-        (jobset(*TWO), [child("set-a-1", "a")], ["set-a-0", "set-b-0"]),
-        (jobset(*TWO, suspend=True), [], ["set-a-0", "set-a-1", "set-b-0"]),
-        (jobset(*TWO, startupPolicy={"startupPolicyOrder": "InOrder"}), [], ["set-a-0", "set-a-1"]),
-        (
-            jobset(*TWO, startupPolicy={"startupPolicyOrder": "InOrder"}),
-            [child("set-a-0", "a", ready=1), child("set-a-1", "a", conditions=DONE)],
-            ["set-b-0"],
-        ),
-        (
-            jobset(replicated("a"), replicated("b", dependsOn=[{"name": "a", "status": "Ready"}])),
-            [child("set-a-0", "a")],
-            [],
-        ),
-        (
-            jobset(replicated("a"), replicated("b", dependsOn=[{"name": "a", "status": "Ready"}])),
-            [child("set-a-0", "a", ready=1)],
-            ["set-b-0"],
-        ),
-        (
-            jobset(replicated("a"), replicated("b", dependsOn=[{"name": "a", "status": "Complete"}])),
-            [child("set-a-0", "a", ready=1)],
-            [],
-        ),
-        (
-            jobset(replicated("a"), replicated("b", dependsOn=[{"name": "a", "status": "Complete"}])),
-            [child("set-a-0", "a", conditions=DONE)],
-            ["set-b-0"],
-        ),
-        # A Job of an earlier attempt is in the way of the one with its name.
-        (jobset(*TWO, status={"restarts": 1}), [child("set-a-0", "a")], ["set-a-1", "set-b-0"]),
-        (
-            jobset(*TWO, status={"restarts": 1}, failurePolicy={"restartStrategy": "BlockingRecreate"}),
-            [child("set-a-0", "a")],
-            [],
-        ),
-        (jobset(*TWO, status={"conditions": [condition("Failed")]}), [], []),
-    ],
-)
+@pytest.mark.parametrize(("owner", "jobs", "created"), CASES["jobs_are_created"])
 def test_jobs_are_created(owner: Document, jobs: list[Document], created: list[str]) -> None:
     assert names(planned(owner, *jobs).of("create", JOB)) == created
 
 
-@pytest.mark.parametrize(
-    ("owner", "jobs", "deleted"),
-    [
-        (jobset(*TWO), [child("set-a-0", "a")], []),
-        (jobset(*TWO, status={"restarts": 1}), [child("set-a-0", "a"), child("set-b-0", "b", 1)], ["set-a-0"]),
-        (jobset(*TWO, status={"restarts": 1}), [child("set-a-0", "a", deleted=True)], []),
-        (
-            jobset(*TWO, status={"conditions": [condition("Completed")]}),
-            [child("set-a-0", "a"), child("set-b-0", "b", conditions=DONE)],
-            ["set-a-0"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("owner", "jobs", "deleted"), CASES["jobs_are_deleted"])
 def test_jobs_are_deleted(owner: Document, jobs: list[Document], deleted: list[str]) -> None:
     assert names(planned(owner, *jobs).of("delete")) == deleted
 
@@ -165,16 +114,7 @@ def test_jobs_are_counted_by_what_they_do() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("policy", "jobs", "completed"),
-    [
-        ({"operator": "All"}, ["set-a-0", "set-a-1"], False),
-        ({"operator": "All"}, ["set-a-0", "set-a-1", "set-b-0"], True),
-        ({"operator": "Any"}, ["set-a-1"], True),
-        ({"operator": "All", "targetReplicatedJobs": ["b"]}, ["set-b-0"], True),
-        ({"operator": "Any", "targetReplicatedJobs": ["b"]}, ["set-a-0"], False),
-    ],
-)
+@pytest.mark.parametrize(("policy", "jobs", "completed"), CASES["the_success_policy"])
 def test_the_success_policy(policy: Document, jobs: list[str], completed: bool) -> None:
     owner = jobset(*TWO, successPolicy=policy)
     step = planned(owner, *(child(name, name.split("-")[1], conditions=DONE) for name in jobs))
@@ -182,35 +122,17 @@ def test_the_success_policy(policy: Document, jobs: list[str], completed: bool) 
     assert step.status.get("terminalState") == ("Completed" if completed else None)
 
 
-MAX = "jobset failed due to reaching max number of restarts (first failed job: set-a-0)"
-
-
 def rule(action: str, **match: Any) -> Document:
     return {"maxRestarts": 1, "rules": [{"name": "rule", "action": action, **match}]}
 
 
-@pytest.mark.parametrize(
-    ("policy", "status", "reason", "restarts"),
-    [
-        (None, {}, "FailedJobs", (0, 0)),
-        ({"maxRestarts": 0}, {}, "ReachedMaxRestarts", (0, 0)),
-        ({"maxRestarts": 1}, {}, "DefaultFailurePolicy", (1, 1)),
-        ({"maxRestarts": 1}, {"restartsCountTowardsMax": 1}, "ReachedMaxRestarts", (0, 1)),
-        (rule("FailJobSet"), {}, "FailJobSetFailurePolicyAction", (0, 0)),
-        (rule("RestartJobSet"), {}, "FailurePolicy_rule", (1, 1)),
-        (rule("RestartJobSetAndIgnoreMaxRestarts"), {"restartsCountTowardsMax": 1}, "FailurePolicy_rule", (1, 1)),
-        (rule("FailJobSet", targetReplicatedJobs=["b"]), {}, "DefaultFailurePolicy", (1, 1)),
-        (rule("FailJobSet", onJobFailureReasons=["DeadlineExceeded"]), {}, "DefaultFailurePolicy", (1, 1)),
-        (rule("FailJobSet", onJobFailureMessagePatterns=["^too .ften$"]), {}, "FailJobSetFailurePolicyAction", (0, 0)),
-        (rule("FailJobSet", onJobFailureMessagePatterns=["(", "never"]), {}, "DefaultFailurePolicy", (1, 1)),
-    ],
-)
-def test_the_failure_policy(policy: Document | None, status: Document, reason: str, restarts: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("policy", "status", "reason", "restarts"), CASES["the_failure_policy"])
+def test_the_failure_policy(policy: Document | None, status: Document, reason: str, restarts: list[int]) -> None:
     owner = jobset(*TWO, status=status, failurePolicy=policy)
     step = planned(owner, child("set-a-0", "a", conditions=BROKEN), child("set-b-0", "b"))
     found = conditions(step)
     assert found == {"Failed" if restarts[0] == 0 else "RestartingJobSet": ("True", reason)}
-    assert (step.status["restarts"], step.status.get("restartsCountTowardsMax", 0)) == restarts
+    assert (step.status["restarts"], step.status.get("restartsCountTowardsMax", 0)) == tuple(restarts)
     assert step.status.get("terminalState") == ("Failed" if restarts[0] == 0 else None)
     assert all(r.note.endswith("(first failed job: set-a-0)") for r in step.reports)
     assert not step.of("create")

@@ -6,67 +6,22 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.controllers.objects import node, pod
+from tests.unit.local.controllers.objects import made_cases, node, pod
 from trainwright.api.nodes import selects, untolerated
 from trainwright.api.objects import Document, Key, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.local.controllers.scheduler import NO_NODES, Scheduler, places_of, requests_of, schedule
 from trainwright.controller.runtime.errors import BadRequest, ErrorCause, Forbidden
 
-
-def requesting(**amounts: str) -> Document:
-    return {"resources": {"requests": amounts}}
+CASES = made_cases(__file__)
 
 
-@pytest.mark.parametrize(
-    ("spec", "cpu"),
-    [
-        ({"containers": [requesting(cpu="1"), requesting(cpu="500m")]}, "1500m"),
-        ({"containers": [requesting(cpu="1")], "initContainers": [requesting(cpu="3")]}, "3"),
-        (
-            {
-                "containers": [requesting(cpu="1")],
-                "initContainers": [{**requesting(cpu="2"), "restartPolicy": "Always"}],
-            },
-            "3",
-        ),
-        (
-            {
-                "containers": [requesting(cpu="1")],
-                "initContainers": [{**requesting(cpu="2"), "restartPolicy": "Always"}, requesting(cpu="4")],
-            },
-            "6",
-        ),
-        ({"containers": [requesting(cpu="1")], "overhead": {"cpu": "250m"}}, "1250m"),
-        ({"containers": [requesting(cpu="1")], "resources": {"requests": {"cpu": "5"}}}, "5"),
-        ({"containers": [{}]}, None),
-    ],
-)
+@pytest.mark.parametrize(("spec", "cpu"), CASES["requests"])
 def test_requests(spec: Document, cpu: str | None) -> None:
     assert requests_of({"spec": spec}).get("cpu") == (Quantity.parse(cpu) if cpu else None)
 
 
-def expression(key: str, operator: str, *values: str) -> Document:
-    return {"key": key, "operator": operator, "values": list(values)}
-
-
-@pytest.mark.parametrize(
-    ("requirement", "matches"),
-    [
-        (expression("a", "In", "1", "2"), True),
-        (expression("a", "In", "3"), False),
-        (expression("x", "In", "1"), False),
-        (expression("a", "NotIn", "1"), False),
-        (expression("x", "NotIn", "1"), True),
-        (expression("a", "Exists"), True),
-        (expression("x", "Exists"), False),
-        (expression("a", "DoesNotExist"), False),
-        (expression("a", "Gt", "0"), True),
-        (expression("a", "Lt", "0"), False),
-        (expression("b", "Gt", "0"), False),
-        (expression("a", "Unknown"), False),
-    ],
-)
+@pytest.mark.parametrize(("requirement", "matches"), CASES["expressions"])
 def test_expressions(requirement: Document, matches: bool) -> None:
     labels = {"a": "1", "b": "text"}
     required = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
@@ -74,15 +29,7 @@ def test_expressions(requirement: Document, matches: bool) -> None:
     assert selects(spec, node(labels=labels)) == matches
 
 
-@pytest.mark.parametrize(
-    ("terms", "matches"),
-    [
-        ([], False),
-        ([{}], False),
-        ([{"matchFields": [expression("metadata.name", "In", "laptop")]}], True),
-        ([{"matchExpressions": [expression("x", "Exists")]}, {"matchExpressions": [expression("a", "Exists")]}], True),
-    ],
-)
+@pytest.mark.parametrize(("terms", "matches"), CASES["terms_are_alternatives"])
 def test_terms_are_alternatives(terms: list[Document], matches: bool) -> None:
     spec = {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
@@ -90,22 +37,7 @@ def test_terms_are_alternatives(terms: list[Document], matches: bool) -> None:
     assert selects(spec, node(labels={"a": "1"})) == matches
 
 
-TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
-
-
-@pytest.mark.parametrize(
-    ("tolerations", "taint", "away"),
-    [
-        ([], TAINT, True),
-        ([], {**TAINT, "effect": "PreferNoSchedule"}, False),
-        ([{"operator": "Exists"}], TAINT, False),
-        ([{"key": "gpu", "operator": "Exists"}], TAINT, False),
-        ([{"key": "other", "operator": "Exists"}], TAINT, True),
-        ([{"key": "gpu", "value": "yes"}], TAINT, False),
-        ([{"key": "gpu", "value": "no"}], TAINT, True),
-        ([{"key": "gpu", "value": "yes", "effect": "NoExecute"}], TAINT, True),
-    ],
-)
+@pytest.mark.parametrize(("tolerations", "taint", "away"), CASES["taints"])
 def test_taints(tolerations: list[Document], taint: Document, away: bool) -> None:
     assert bool(untolerated({"tolerations": tolerations}, node(taints=[taint]))) == away
 
@@ -116,40 +48,10 @@ def pending(name: str = "new", **fields: Any) -> Document:
 
 FIRST = "0/1 nodes are available: "
 TAIL = ". no new claims to deallocate, preemption: 0/1 nodes are available: "
-HOPELESS = f"{TAIL}1 Preemption is not helpful for scheduling."
 VICTIMS = f"{TAIL}1 No preemption victims found for incoming pod."
 
 
-@pytest.mark.parametrize(
-    ("new", "others", "where", "message"),
-    [
-        (pending(), [], node(), None),
-        (pending(cpu="5"), [], node(), f"{FIRST}1 Insufficient cpu{HOPELESS}"),
-        (pending(cpu="4"), [pod()], node(), f"{FIRST}1 Insufficient cpu{VICTIMS}"),
-        (pending(cpu="4"), [pod(phase="Succeeded")], node(), None),
-        (pending(), [pod(str(n), cpu="0") for n in range(3)], node(), f"{FIRST}1 Too many pods{VICTIMS}"),
-        (
-            pending(spec={"containers": [requesting(**{"nvidia.com/gpu": "1", "cpu": "9"})]}),
-            [],
-            node(),
-            f"{FIRST}1 Insufficient cpu, 1 Insufficient nvidia.com/gpu{HOPELESS}",
-        ),
-        (
-            pending(spec={"nodeSelector": {"a": "b"}}),
-            [],
-            node(),
-            f"{FIRST}1 node(s) didn't match Pod's node affinity/selector{HOPELESS}",
-        ),
-        (pending(), [], node(taints=[TAINT]), f"{FIRST}1 node(s) had untolerated taint(s){HOPELESS}"),
-        (pending(), [], node(unschedulable=True), f"{FIRST}1 node(s) were unschedulable{HOPELESS}"),
-        (
-            pending(spec={"containers": [{"ports": [{"hostPort": 80}]}]}),
-            [pod(spec={"containers": [{"ports": [{"hostPort": 80, "protocol": "TCP"}]}]})],
-            node(),
-            f"{FIRST}1 node(s) didn't have free ports for the requested pod ports{VICTIMS}",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("new", "others", "where", "message"), CASES["a_pod_and_a_node"])
 def test_a_pod_and_a_node(new: Document, others: list[Document], where: Document, message: str | None) -> None:
     (verdict,) = schedule([new], places_of([where], others, {}))
     assert (verdict.message, verdict.node) == ((message, "") if message else ("", "laptop"))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.local.controllers.objects import NOW, at, condition, job, pod
+from tests.unit.local.controllers.objects import NOW, at, condition, job, made_cases, pod
 from trainwright.api.objects import Document, key_of, name_of
 from trainwright.api.times import parse
 from trainwright.controller.local.controllers.base import each_slowly
@@ -32,6 +32,8 @@ from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Event, Man
 from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
+
+CASES = made_cases(__file__)
 
 # ---------------------------------------------------------------------- garbage
 
@@ -165,16 +167,7 @@ def test_a_claim_is_bound_to_its_folder() -> None:
     assert (plan_for_claim(claim, volume).writes, plan_for_claim(claim, volume).status) == ([], bound)
 
 
-@pytest.mark.parametrize(
-    ("policy", "uid", "phase", "verbs"),
-    [
-        ("Delete", "u", "Bound", []),
-        ("Retain", "other", "Released", []),
-        ("Retain", "", "Released", []),
-        ("Delete", "other", None, ["delete", "release"]),
-        ("Delete", "", None, ["delete", "release"]),
-    ],
-)
+@pytest.mark.parametrize(("policy", "uid", "phase", "verbs"), CASES["a_volume_goes_with_its_claim"])
 def test_a_volume_goes_with_its_claim(policy: str, uid: str, phase: str | None, verbs: list[str]) -> None:
     metadata = {"name": "pvc-u", "uid": "v", "finalizers": ["kubernetes.io/pv-protection"]}
     volume = {"metadata": metadata, "spec": {"claimRef": {"uid": "u"}, "persistentVolumeReclaimPolicy": policy}}
@@ -182,18 +175,7 @@ def test_a_volume_goes_with_its_claim(policy: str, uid: str, phase: str | None, 
     assert (made.status.get("phase"), [write.verb for write in made.writes]) == (phase, verbs)
 
 
-@pytest.mark.parametrize(
-    ("path", "goes"),
-    [
-        ("/state/volumes/ns-data-u", True),
-        ("/state/volumes/..", False),
-        ("/state/volumes/.", False),
-        ("/state/volumes/a/..", False),
-        ("/state/volumes", False),
-        ("/etc", False),
-        ("", False),
-    ],
-)
+@pytest.mark.parametrize(("path", "goes"), CASES["only_a_folder_of_the_root_goes_with_its_volume"])
 def test_only_a_folder_of_the_root_goes_with_its_volume(path: str, goes: bool) -> None:
     volume = {"spec": {"hostPath": {"path": path}}}
     assert folder_in(Path("/state/volumes"), volume) == (Path(path) if goes else None)
@@ -202,18 +184,7 @@ def test_only_a_folder_of_the_root_goes_with_its_volume(path: str, goes: bool) -
 # ---------------------------------------------------------------------- finished objects
 
 
-@pytest.mark.parametrize(
-    ("owner", "left", "goes"),
-    [
-        (job(), None, False),
-        (job(ttlSecondsAfterFinished=5), None, False),
-        (job(status={"conditions": [condition("Complete")]}), None, False),
-        (job(ttlSecondsAfterFinished=5, status={"conditions": [condition("Complete", since=-2)]}), 3.0, False),
-        (job(ttlSecondsAfterFinished=0, status={"conditions": [condition("Failed", since=-2)]}), None, True),
-        (job(ttlSecondsAfterFinished=0, status={"conditions": [condition("Failed", status="False")]}), None, False),
-        (job(ttlSecondsAfterFinished=0, deleted=True, status={"conditions": [condition("Failed")]}), None, False),
-    ],
-)
+@pytest.mark.parametrize(("owner", "left", "goes"), CASES["time_to_live"])
 def test_time_to_live(owner: Document, left: float | None, goes: bool) -> None:
     plan = plan_for_job(owner, NOW)
     assert (plan.look_again, bool(plan.of("delete"))) == (left, goes)
