@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.assertions import does_not_raise
+from tests.cases import cases
 from trainwright.api.config.v1alpha1 import Configuration, Plugins, Recovery
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Allowed
@@ -154,72 +155,8 @@ EFFECTS: list[tuple[str, dict[str, Any], str, object]] = [
     ),
 ]
 
-REFUSALS: list[tuple[str, dict[str, Any], str]] = [
-    # field, Configuration, what is said of it
-    ("webhook.port", {"webhook": {"port": 70000}}, "70000 is not a port"),
-    ("metrics.bindAddress", {"metrics": {"bindAddress": "here"}}, "'here' is not an address"),
-    ("metrics.auth.enabled", {"metrics": {"secureServing": False, "auth": {"enabled": True}}}, "needs metrics.secure"),
-    ("health.healthProbeBindAddress", {"health": {"healthProbeBindAddress": "a:b"}}, "'a:b' is not an address"),
-    ("health.readinessEndpointName", {"health": {"readinessEndpointName": "a b"}}, "'a b' is not a path"),
-    (
-        "health.livenessEndpointName",
-        {"health": {"livenessEndpointName": "readyz"}},
-        "/readyz is already the path of the readiness probe",
-    ),
-    ("leaderElection.leaderElect", {"leaderElection": {"resourceName": "n"}}, "is not set"),
-    ("leaderElection.leaseDuration", {"leaderElection": {**ELECTED, "leaseDuration": "15"}}, "'15' is not a duration"),
-    (
-        "leaderElection",
-        {"leaderElection": {**ELECTED, "leaseDuration": "5s"}},
-        "lease duration 5 s must exceed the renew deadline 10 s",
-    ),
-    ("leaderElection.resourceLock", {"leaderElection": {**ELECTED, "resourceLock": "endpoints"}}, "use leases"),
-    (
-        "controller.groupKindConcurrency[Job.batch]",
-        {"controller": {"groupKindConcurrency": {"Job.batch": 3}}},
-        "this kind has no controller",
-    ),
-    (
-        f"controller.groupKindConcurrency[{TRAIN_JOB}]",
-        {"controller": {"groupKindConcurrency": {TRAIN_JOB: 0}}},
-        "0 is too few",
-    ),
-    ("certManagement.webhookSecretName", {"certManagement": {"webhookSecretName": ""}}, "must not be empty"),
-    ("clientConnection.qps", {"clientConnection": {"qps": -1}}, "-1 is negative"),
-    ("clientConnection.burst", {"clientConnection": {"burst": 0}}, "0 is too few"),
-    ("cleanup.trainJobTTLSeconds", {"cleanup": {"trainJobTTLSeconds": -1}}, "-1 is negative; use 0 or more"),
-    ("statusServer.port", {"statusServer": {"port": 70000}}, "70000 is not a port"),
-    ("statusServer.qps", {"statusServer": {"qps": -1}}, "-1 is negative"),
-    ("statusServer.burst", {"statusServer": {"burst": 0}}, "0 is too few"),
-    ("progress.interval", {"progress": {"interval": "1s"}}, "1s is out of range; use 2s to 300s"),
-    ("progress.interval", {"progress": {"interval": "6m"}}, "6m is out of range"),
-    ("progress.pull.interval", {"progress": {"pull": {"interval": "2h"}}}, "2h is out of range; use 10s to 3600s"),
-    ("progress.interval", {"progress": {"interval": "10"}}, "'10' is not a duration"),
-    ("progress.stallAfter", {"progress": {"stallAfter": "1m"}}, "1m is too short; use 120s or more"),
-    (
-        "featureGates.OptimizationJob",
-        {"featureGates": {"OptimizationJob": True}},
-        "needs the feature gate TrainJobStatus",
-    ),
-    ("featureGates.Nonsense", {"featureGates": {"Nonsense": False}}, "unknown feature gate"),
-    ("tls.minVersion", {"tls": {"minVersion": "1.1"}}, "TLS 1.1 is not supported"),
-    ("tls.minVersion", {"tls": {"minVersion": "VersionTLS12"}}, "'VersionTLS12' is not a version of TLS"),
-    ("tls.cipherSuites[0]", {"tls": {"cipherSuites": ["TLS_AES_128_GCM_SHA256"]}}, "is a suite of TLS 1.3"),
-    ("tls.cipherSuites[0]", {"tls": {"cipherSuites": ["TLS_RSA_WITH_RC4_128_SHA"]}}, "is unknown, or too weak"),
-    (
-        "tls.cipherSuites",
-        {"tls": {"minVersion": "1.3", "cipherSuites": ["TLS_RSA_WITH_AES_128_CBC_SHA"]}},
-        "has no effect with tls.minVersion 1.3",
-    ),
-    ("recovery.maxRetries", {"recovery": {"maxRetries": 101}}, "101 is out of range; use 0 to 100"),
-    ("recovery.maxRetries", {"recovery": {"maxRetries": -1}}, "-1 is out of range; use 0 to 100"),
-    ("recovery.defaultRetries", {"recovery": {"maxRetries": 2}}, "3 is out of range; use 0 to 2"),
-    ("recovery.retriesHang", {"recovery": {"retriesHang": 1001}}, "1001 is out of range; use 0 to 1000"),
-    ("recovery.retriesMemory", {"recovery": {"retriesMemory": -1}}, "-1 is out of range; use 0 to 1000"),
-    ("recovery.retriesInfrastructure", {"recovery": {"retriesInfrastructure": 1001}}, "use 0 to 1000"),
-    ("plugins.settings.Recovery", {"plugins": {"settings": {"Recovery": {}}}}, "use the section recovery"),
-    ("tls.nextProtos[0]", {"tls": {"nextProtos": ["h2", "http/1.1"]}}, "h2 is not supported; use http/1.1"),
-]
+REFUSALS = cases(__file__)["a_refusal"]
+"""Field, Configuration, what is said of it."""
 
 ELSEWHERE = {"recovery.avoidNodes", "apiVersion", "kind", "plugins.disabled", "plugins.enabled", "plugins.settings"}
 """Fields that are read by the file's reader and by the registry, and tested with them."""
