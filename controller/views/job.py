@@ -13,11 +13,16 @@ from trainwright.api.messages import one_line
 from trainwright.api.objects import Key, deletion_timestamp_of, labels_of, resource_version_of, uid_of
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED, KIND_CLUSTER_TRAINING_RUNTIME
+from trainwright.api.trainer.v1alpha1.constants import (
+    CONDITION_SUSPENDED,
+    DATASET_INITIALIZER,
+    KIND_CLUSTER_TRAINING_RUNTIME,
+    MODEL_INITIALIZER,
+)
 from trainwright.controller.optimization.names import LABEL_JOB
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, entered, is_ours, state_of
-from trainwright.controller.trainer.job.status import is_at_end, loading_of, percentage_of, remaining_seconds_of
 from trainwright.controller.trainer.progress.curve import Ring, Sample, sample_of
+from trainwright.controller.trainer.progress.report import is_at_end, percentage_of, remaining_seconds_of
 from trainwright.plugins.contract import JobState
 
 SLOPE = timedelta(minutes=10)
@@ -243,6 +248,30 @@ def view_of(
         search=labels_of(job).get(LABEL_JOB, ""),
         managed_by="" if is_ours(job) else spec.managed_by or "",
     )
+
+
+def loading_of(job: TrainJob) -> str:
+    """What initializers fetch at the moment: `loading model 62 %, 3 of 8 files`; empty if none runs and reports."""
+    status = job.status
+    if status is None or status.trainer_status is None:
+        return ""
+    ready = {one.name for one in status.jobs_status or () if one.ready > 0}
+    told = {metric.name: metric.value for metric in status.trainer_status.metrics or ()}
+    found = (
+        _loading(noun, told, kind)
+        for kind, noun, step in (("dataset", "data set", DATASET_INITIALIZER), ("model", "model", MODEL_INITIALIZER))
+        if step in ready
+    )
+    return "; ".join(filter(None, found))
+
+
+def _loading(noun: str, told: Mapping[str, str], kind: str) -> str:
+    names = (f"{kind}_bytes", f"{kind}_bytes_total", f"{kind}_files", f"{kind}_files_total")
+    texts = [told.get(name, "") for name in names]
+    if not all(text.isdecimal() for text in texts):
+        return ""
+    here, size, files, count = map(int, texts)
+    return f"loading {noun} {here * 100 // size if size else 100} %, {files} of {count} files"
 
 
 def _remaining(job: TrainJob, history: History, age: float | None) -> Remaining | None:

@@ -9,7 +9,7 @@ other counters alone waits for a moment, because a JobSet changes them several t
 meanwhile: what waits is the difference between the job and what is observed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from datetime import datetime
 from typing import Any
@@ -26,8 +26,6 @@ from trainwright.api.trainer.v1alpha1.completion import is_end, is_finished
 from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_FAILED,
     CONDITION_SUSPENDED,
-    DATASET_INITIALIZER,
-    MODEL_INITIALIZER,
     REASON_RESUMED,
     REASON_SUSPENDED,
 )
@@ -35,7 +33,6 @@ from trainwright.api.trainer.v1alpha1.queues import has_place, is_queued
 from trainwright.controller.runtime import set_condition
 from trainwright.controller.trainer.job.findings import Finding, with_finding
 from trainwright.controller.trainer.job.obstacles import Obstacle
-from trainwright.controller.trainer.job.stall import COMPLETE
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, EXPLAINING
 
 REASON_END_UNKNOWN = "EndUnknown"
@@ -242,53 +239,3 @@ def in_order(conditions: Sequence[Condition]) -> list[Condition]:
 def new_condition(kind: str, status: str, reason: str, message: str) -> Condition:
     """A condition without its transition time, which `set_condition` fills in."""
     return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
-
-
-# ---------------------------------------------------------------------- progress, for views and metrics
-# One rank reports, and its end is not that of the job: others may go on for hours, and no report says for how long.
-
-ALMOST = 99
-"""The most that is shown of a job that has not ended."""
-
-
-def is_at_end(job: TrainJob) -> bool:
-    """Whether the rank that reports says that it is done, and the job has not ended."""
-    return (_reported(job) or 0) >= COMPLETE and not is_finished(job)
-
-
-def percentage_of(job: TrainJob) -> int | None:
-    """The percentage of the last report, below 100 until the job has ended."""
-    return ALMOST if is_at_end(job) else _reported(job)
-
-
-def remaining_seconds_of(job: TrainJob) -> int | None:
-    """The time to go as of the last report; None: it told none, or only that its own rank is done."""
-    return None if is_at_end(job) else job.status_or_empty.trainer_status_or_empty.estimated_remaining_seconds
-
-
-def loading_of(job: TrainJob) -> str:
-    """What initializers fetch at the moment: `loading model 62 %, 3 of 8 files`; empty if none runs and reports."""
-    status = job.status
-    if status is None or status.trainer_status is None:
-        return ""
-    ready = {one.name for one in status.jobs_status or () if one.ready > 0}
-    told = {metric.name: metric.value for metric in status.trainer_status.metrics or ()}
-    found = (
-        _loading(noun, told, kind)
-        for kind, noun, step in (("dataset", "data set", DATASET_INITIALIZER), ("model", "model", MODEL_INITIALIZER))
-        if step in ready
-    )
-    return "; ".join(filter(None, found))
-
-
-def _loading(noun: str, told: Mapping[str, str], kind: str) -> str:
-    names = (f"{kind}_bytes", f"{kind}_bytes_total", f"{kind}_files", f"{kind}_files_total")
-    texts = [told.get(name, "") for name in names]
-    if not all(text.isdecimal() for text in texts):
-        return ""
-    here, size, files, count = map(int, texts)
-    return f"loading {noun} {here * 100 // size if size else 100} %, {files} of {count} files"
-
-
-def _reported(job: TrainJob) -> int | None:
-    return job.status_or_empty.trainer_status_or_empty.progress_percentage

@@ -384,3 +384,29 @@ class JobReports:
         self.end_is_written = self.is_finished
         self.writes.rate = 1.0 / self.interval(interval)
         self.writes.take()
+
+
+# ---------------------------------------------------------------------- what is shown of the last report
+# One rank reports, and its end is not that of the job: others may go on for hours, and no report says for how long.
+
+ALMOST = 99
+"""The most that is shown of a job that has not ended."""
+
+
+def is_at_end(job: TrainJob) -> bool:
+    """Whether the rank that reports says that it is done, and the job has not ended."""
+    return (_reported(job) or 0) >= COMPLETE and not is_finished(job)
+
+
+def percentage_of(job: TrainJob) -> int | None:
+    """The percentage of the last report, below 100 until the job has ended."""
+    return ALMOST if is_at_end(job) else _reported(job)
+
+
+def remaining_seconds_of(job: TrainJob) -> int | None:
+    """The time to go as of the last report; None: it told none, or only that its own rank is done."""
+    return None if is_at_end(job) else job.status_or_empty.trainer_status_or_empty.estimated_remaining_seconds
+
+
+def _reported(job: TrainJob) -> int | None:
+    return job.status_or_empty.trainer_status_or_empty.progress_percentage

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import builders
-from tests.unit.trainer.test_last_words import summary
+from tests.unit.trainer.test_last_words import CASES
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local.pods import failed_runs, first_failure, is_starting, runs_with_logs
 from trainwright.controller.trainer.failures.first import written_failures
@@ -128,7 +128,8 @@ def test_a_rank_that_lost_its_peer_is_a_victim_although_it_ended_first() -> None
     assert (found := first_failure([victim, failed(1, 143, "00.002000", stopped=True)], words)) is not None
     assert found.code == 1
     # torchrun may end late, and its summary says when its process did.
-    killed = summary(1, -9).replace("2026-01-15_05:44:28", "2026-11-25_04:30:00").split("\n")
+    summary: str = CASES["when_the_process_of_torchrun_ended"][0][0]
+    killed = summary.replace("2026-01-15_05:44:28", "2026-11-25_04:30:00").split("\n")
     for launcher in (late, failed(1, 3, "00.002000", stopped=True)):
         assert (found := first_failure([victim, launcher], {**words, ("1", "node", 0): killed})) is not None
         assert found.message == "rank 1 failed with exit code 3 (Error): torchrun: rank 1, exit code -9, signal 9"

@@ -5,7 +5,8 @@ import pytest
 
 from tests.builders import counts, progress, train_job
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.job.status import loading_of, percentage_of
+from trainwright.controller.trainer.progress.report import percentage_of
+from trainwright.controller.views.job import loading_of
 
 MODEL = {"model_bytes": "62", "model_bytes_total": "100", "model_files": "3", "model_files_total": "8"}
 DATA = {"dataset_bytes": "0", "dataset_bytes_total": "0", "dataset_files": "0", "dataset_files_total": "0"}
