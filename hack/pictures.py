@@ -79,6 +79,16 @@ with Reporter(total=400, every=0.2) as progress:
             raise FloatingPointError(f"the loss is {loss:.3g} after {step} steps: lower the learning rate")
         time.sleep(0.1)
 """
+TUNES = """
+import math, os
+from trainwright.progress import Reporter
+
+rate, layers = float(os.environ["KUBEFLOW_TRAINER_OPT_LR"]), int(os.environ["KUBEFLOW_TRAINER_OPT_LAYERS"])
+batch = int(os.environ["KUBEFLOW_TRAINER_OPT_BATCH"])
+with Reporter(total=1) as progress:
+    loss = 0.05 + 0.05 * (math.log10(rate) + 2.6) ** 2 + 0.012 * (layers - 5) ** 2 + 0.2 / batch
+    progress.update(step=1, loss=loss)
+"""
 CLAIM_AND_RUNTIME = """
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -117,7 +127,7 @@ PROGRAMS = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
     "metadata": {"name": "app"},
-    "data": {"train.py": TRAINING, "diverges.py": DIVERGES},
+    "data": {"train.py": TRAINING, "diverges.py": DIVERGES, "tunes.py": TUNES},
 }
 
 
@@ -175,6 +185,30 @@ def fill(cluster: LocalCluster) -> None:
     large = {**python("train.py", nodes=4), "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}}
     submit(cluster, "llama", {"trainer": large})
     submit(cluster, "nightly", {"suspend": True, "trainer": python("train.py")})
+
+
+def tune(cluster: LocalCluster) -> None:
+    """Create a search of thirty short trials."""
+    ranges = {
+        "lr": {"logUniform": {"min": "1e-5", "max": "1e-1"}},
+        "batch": {"categorical": {"choices": ["16", "32", "64"]}},
+    }
+    ranges["layers"] = {"uniform": {"min": "1", "max": "8", "type": "Int"}}
+    spec = {
+        "objectives": [{"metric": "loss"}],
+        "parameters": [{"name": name, "searchSpace": space} for name, space in ranges.items()],
+        "searchAlgorithm": {"random": {"seed": 3}},
+        "numTrials": 30,
+        "parallelTrials": 5,
+        "trainJobTemplate": {"spec": {"runtimeRef": {"name": "torch-once"}, "trainer": python("tunes.py")}},
+    }
+    search = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "OptimizationJob",
+        "metadata": {"name": "tuning", "annotations": {"trainwright.io/sampler": "tpe"}},
+        "spec": spec,
+    }
+    cluster.send("POST", "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/optimizationjobs", search)
 
 
 def row(page: Page, name: str) -> Any:
@@ -247,6 +281,17 @@ def take_all(album: Album) -> None:
     album.take(page, "dashboard-phone")
 
 
+def take_search(album: Album) -> None:
+    """Take the picture of a search that has ended."""
+    page = album.open()
+    expect(page.get_by_role("link", name="tuning-30", exact=True)).to_have_count(1)
+    page.get_by_role("link", name="tuning", exact=True).click()
+    expect(page.locator(".job-head .state")).to_have_text("Complete")
+    expect(page.locator(".shares")).to_be_visible()
+    page.evaluate("document.activeElement.blur()")
+    album.take(page, "dashboard-search")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=IMAGES, help="where the pictures go (default: docs/images)")
@@ -261,7 +306,10 @@ def main() -> None:
             fill(cluster)
             with dashboard(cluster.kubeconfig) as address, sync_playwright() as playwright:
                 browser = launch(playwright)
-                take_all(Album(browser, address, folder))
+                album = Album(browser, address, folder)
+                take_all(album)
+                tune(cluster)
+                take_search(album)
                 browser.close()
         finally:
             cluster.close()

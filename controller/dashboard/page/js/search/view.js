@@ -48,7 +48,7 @@ export class SearchView {
     this.state = stateElement();
     this.state.hidden = true;
     this.about = el("p.muted.job-about");
-    this.message = el("p.note", { hidden: true });
+    this.message = el("p.note.search-message", { hidden: true });
     this.problem = el("div.empty.card", { role: "alert", hidden: true });
     this.loading = el("div.empty.card", {}, "Reading the search …");
     this.facts = el("dl.facts");
