@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Breaks the boundaries between a pod and its cluster: what goes wrong in one pod is the end of that pod alone.
 
-Six boundaries, in turn, on one cluster in this process:
+Five boundaries, in turn, on one cluster in this process:
 
 - worker: an exception at one of the calls of the node that the worker of a pod makes. The pod fails with reason
   NodeError and a message that names the exception, and the log has its traceback. Where it only does not learn that
@@ -13,13 +13,10 @@ Six boundaries, in turn, on one cluster in this process:
   asked for, its end is noted, its object is deleted. The pod ends as its program does, and nothing of it stays;
 - release: an exception when a pod gives back what it held. The pod keeps its phase;
 - guard: SIGKILL to the guard of a container whose program has detached children, also in the grace period of a
-  pod that ignores SIGTERM. The pod fails or goes, and no process stays;
-- disk: a full disk, with a pod that writes to its log all the time. It runs on, reads are answered, and writes wait;
-  once there is room, they are answered and the log goes on. Another pod loses its guard while the disk is full.
+  pod that ignores SIGTERM. The pod fails or goes, and no process stays.
 
 After each round a pod that was there from the beginning runs as before, with the same process and without a restart,
-and a new pod comes to its end. The folder of the cluster is a small file system in memory. Mounting it needs root or
-user namespaces, so the program starts itself again under unshare(1). Where that is refused, the disk is left out.
+and a new pod comes to its end.
 """
 
 import argparse
@@ -27,9 +24,7 @@ import asyncio
 import logging
 import os
 import random
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -52,15 +47,12 @@ from trainwright.controller.runtime import Client, Manager, NotFound
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually, is_empty
 
 NAMESPACE = "default"
-MOUNTED = "BOUNDARIES_MOUNTED"
-DISK_BYTES = 64 * 2**20
 END_SECONDS = 120.0
 AT_ONCE = 4
 """Pods that are broken at the same time."""
 CALLS = ("plan", "start", "write_hosts", "release")
 BREAKS = "boundaries/breaks"
 SLEEPER = "import time; print('up', flush=True); time.sleep(100000)"
-CHATTY = "import time\nwhile True: print('x' * 2000, flush=True); time.sleep(0.001)"
 DETACHES = (
     "import subprocess, sys, time\n"
     "sleeps = [sys.executable, '-c', 'import time; time.sleep(100000)']\n"
@@ -68,7 +60,6 @@ DETACHES = (
     "print('up', flush=True)\n"
     "time.sleep(100000)"
 )
-
 
 STUBBORN = (
     "import signal, subprocess, sys, time\n"
@@ -420,61 +411,12 @@ async def said(site: Site, name: str, text: str) -> None:
     await eventually(lines, lambda found: text in found, seconds=END_SECONDS)
 
 
-async def fill_disk(site: Site, chance: random.Random) -> list[str]:
-    """A full disk."""
-    name, other = await site.create(CHATTY), await site.create(DETACHES)
-    await site.until(name, "Running")
-    await site.until(other, "Running")
-    process, guarded = site.process(name), site.process(other)
-    filler = site.folder / "filler"
-    with filler.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(2**16))
-    body = {"metadata": {"annotations": {"boundaries/note": "x" * 2**16}}}
-    writing = asyncio.ensure_future(site.client.patch(Pod.RESOURCE, name, NAMESPACE, body, type="merge"))
-    await asyncio.wait({writing}, timeout=chance.choice((0.1, 1.0, 2.5)))
-    found: list[str] = []
-    running = descendants(guarded.guard_pid)
-    os.kill(guarded.guard_pid, signal.SIGKILL)
-    try:
-        await eventually(lambda: [pid for pid in running if alive(pid)], is_empty, seconds=END_SECONDS)
-    except GaveUp as error:
-        found.append(f"processes {error.last} outlived their guard on a full disk")
-    if not alive(process.pid):
-        found.append("a full disk ended a pod")
-    if writing.done() and (refused := writing.exception()) is not None:
-        found.append(f"a write on a full disk was answered with an error: {refused}")
-    if not (await site.status(site._witness[0])):
-        found.append("a full disk stopped reads")
-    filler.unlink()
-    try:
-        async with asyncio.timeout(END_SECONDS):
-            await writing
-    except TimeoutError:
-        found.append("a write was not answered once there was room")
-    log = site.log(name)
-    if log is None:
-        found.append("the pod has no log, so whether it goes on is not known")
-    else:
-        before = log.stat().st_size
-        try:
-            await eventually(lambda: log.stat().st_size, lambda size: size != before, seconds=END_SECONDS)
-        except GaveUp:
-            found.append("the log did not go on once there was room")
-    if (status := await site.until(other, "Failed", "Succeeded"))["phase"] != "Failed":
-        found.append(f"a pod that lost its guard on a full disk says {status}")
-    await site.delete(name)
-    await site.delete(other)
-    return found
-
-
 BOUNDARIES = {
     "worker": break_worker,
     "anywhere": break_anywhere,
     "node": break_node,
     "release": break_release,
     "guard": kill_guard,
-    "disk": fill_disk,
 }
 
 
@@ -504,10 +446,8 @@ async def site(folder: Path) -> AsyncIterator[Site]:
         logging.getLogger().removeHandler(failures)
 
 
-async def run(
-    rounds: range, seconds: float, seed: int, folder: Path, *, names: Sequence[str], only: int | None = None
-) -> int:
-    """Break boundaries; returns how often one did not hold. `only`: how many pods at a time, instead of AT_ONCE."""
+async def run(rounds: range, seconds: float, seed: int, folder: Path, *, names: Sequence[str]) -> int:
+    """Break boundaries; returns how often one did not hold."""
     counts, wrong = Counter[str](), 0
     until = time.monotonic() + seconds
     async with site(folder) as made:
@@ -515,13 +455,12 @@ async def run(
             if time.monotonic() > until:
                 break
             for name in names:
-                times = 1 if name == "disk" else only or AT_ONCE
                 # Each draws by itself: in which order they run is not drawn.
-                chances = [random.Random(f"{seed}/{number}/{name}/{index}") for index in range(times)]
+                chances = [random.Random(f"{seed}/{number}/{name}/{index}") for index in range(AT_ONCE)]
                 again = f"python -m tests.soak.boundaries --seed={seed} --first={number} --rounds=1 {name}"
                 try:
                     results = await asyncio.gather(*(BOUNDARIES[name](made, chance) for chance in chances))
-                    counts[name] += times
+                    counts[name] += AT_ONCE
                     found = [text for result in results for text in result]
                     found += await made.check()
                 except BaseException:  # also a cancellation: so a cluster ends whose node has died
@@ -538,19 +477,6 @@ async def run(
     return wrong
 
 
-def may_mount() -> bool:
-    """Start this program again where it may mount, if that is possible; returns whether this is that one."""
-    if MOUNTED in os.environ:
-        return True
-    how = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--mount"]
-    unshare = shutil.which("unshare")
-    probe = [str(unshare), *how, "sh", "-c", f"mount -t tmpfs -o size=64k none {tempfile.gettempdir()}"]
-    if unshare is not None and not subprocess.run(probe, capture_output=True, check=False).returncode:
-        os.environ[MOUNTED] = "yes"
-        os.execv(unshare, [unshare, *how, sys.executable, "-m", "tests.soak.boundaries", *sys.argv[1:]])
-    return False
-
-
 def main() -> int:
     """Run the program; returns its exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -562,22 +488,10 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := set(arguments.boundaries) - set(BOUNDARIES):
         parser.error(f"no such boundary: {', '.join(sorted(unknown))}")
-    disk = may_mount()
-    if not disk:
-        print("this machine refuses to mount a file system: the disk is never full here")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if disk:
-            subprocess.run(
-                ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "none", str(folder)], check=True
-            )
-        try:
-            rounds = range(arguments.first, arguments.first + arguments.rounds)
-            names = [name for name in arguments.boundaries or BOUNDARIES if disk or name != "disk"]
-            wrong = asyncio.run(run(rounds, arguments.seconds, arguments.seed, folder, names=names))
-        finally:
-            if disk:
-                subprocess.run(["umount", "--lazy", str(folder)], check=False)
+    rounds = range(arguments.first, arguments.first + arguments.rounds)
+    names = arguments.boundaries or [*BOUNDARIES]
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = asyncio.run(run(rounds, arguments.seconds, arguments.seed, Path(folder), names=names))
     return 1 if wrong else 0
 
 
