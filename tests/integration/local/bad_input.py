@@ -9,71 +9,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.cases import cases
 from tests.integration.local.random_writes import groups
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.local.cluster import RunningServer, api_server
 
-_ALONE = ("namespaces", "nodes", "customresourcedefinitions", "tokenreviews", "mutatingwebhookconfigurations")
-METHODS = [
-    *("GET", "GET", "GET", "POST", "POST", "PUT", "PATCH", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "FOO", ""),
-]
-GROUPS = [
-    *("api/v1", "apis/batch/v1", "apis/coordination.k8s.io/v1", "apis/schema.example.com/v1", "apis/x/v1"),
-    *("api", "apis", "api/v2", ""),
-]
-KINDS = [
-    *("pods", "configmaps", "jobs", "leases", "shapes", "namespaces", "nodes", "secrets", "events", "tokenreviews"),
-    *("nothing", "%00", ".."),
-]
-SERVED = [
-    *(("api/v1", kind) for kind in ("pods", "pods", "configmaps", "secrets", "serviceaccounts", "events")),
-    *(("api/v1", kind) for kind in ("namespaces", "nodes")),
-    ("apis/batch/v1", "jobs"),
-    ("apis/coordination.k8s.io/v1", "leases"),
-    ("apis/schema.example.com/v1", "shapes"),
-    ("apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
-    ("apis/authentication.k8s.io/v1", "tokenreviews"),
-    ("apis/admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"),
-]
-SUBRESOURCES = [
-    *("", "", "", "status", "binding", "log", "exec", "token", "eviction", "finalize", "scale", "nothing", "log/x"),
-]
-TYPES = [
-    *(f"application/{kind}" for kind in ("json", "yaml", "vnd.kubernetes.protobuf", "cbor", "apply-patch+yaml")),
-    *(f"application/{kind}+json" for kind in ("json-patch", "merge-patch", "strategic-merge-patch")),
-    *("text/plain", "", "application/json; charset=latin-1"),
-]
-ACCEPTS = (
-    "application/json",
-    "*/*",
-    "",
-    "application/json;as=Table;v=v1;g=meta.k8s.io",
-    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-    "application/json;as=Nonsense;v=v9;g=x",
-    "application/yaml",
-    "text/html",
-    ";;;,,=",
-)
-QUERIES = (
-    ("labelSelector", ("a=b", "a in (", "!", "a,,b", "a notin (x,y)", "=", "\u00e9=1")),
-    ("fieldSelector", ("metadata.name=a", "spec.x=1", "=", "status.phase!=Running", "a\\")),
-    ("resourceVersion", ("0", "1", "abc", "-1", "99999999999999999999", "")),
-    ("resourceVersionMatch", ("Exact", "NotOlderThan", "Foo")),
-    ("limit", ("1", "0", "-5", "x", "99999999999999999999")),
-    ("continue", ("e30", "x", "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0", "\u0000")),
-    ("dryRun", ("All", "Some", "")),
-    ("fieldManager", ("m", "", "x" * 200, "\u0007")),
-    ("force", ("true", "maybe")),
-    ("fieldValidation", ("Strict", "Warn", "Ignore", "Loose")),
-    ("propagationPolicy", ("Foreground", "Orphan", "Bar")),
-    ("gracePeriodSeconds", ("0", "-1", "x")),
-    ("timeoutSeconds", ("1", "0", "x")),
-    ("container", ("a", "")),
-    ("tailLines", ("-1", "5", "x")),
-    ("sinceTime", ("2026-01-01T00:00:00Z", "yesterday")),
-    ("includeObject", ("None", "Some")),
-    ("pretty", ("true",)),
-)
+_DATA = cases(__file__)
+"""What a request may be made of, most of it wrong."""
 
 
 def value(depth: int = 0) -> Any:  # noqa: PLR0911 - one for each kind
@@ -91,17 +33,8 @@ def value(depth: int = 0) -> Any:  # noqa: PLR0911 - one for each kind
         case "list":
             return [value(depth + 1) for _ in range(random.randrange(3))]
         case "dict":
-            return {random.choice(FIELDS): value(depth + 1) for _ in range(random.randrange(5))}
+            return {random.choice(_DATA["fields"]): value(depth + 1) for _ in range(random.randrange(5))}
     return random.choice(("", "a", "A_b", "x" * 300, "\u0000", "\U0001f600", "2026-01-01T00:00:00Z"))
-
-
-FIELDS = (
-    *("apiVersion", "kind", "metadata", "name", "namespace", "labels", "annotations", "finalizers", "ownerReferences"),
-    *("managedFields", "resourceVersion", "uid", "generateName", "spec", "status", "data", "containers", "template"),
-    *("selector", "type", "image", "ports", "env", "$patch", "$setElementOrder/containers"),
-    *("op", "path", "value", "target"),
-    *("preconditions", "items", "conditions", "suspend", "completions", "\u00e9", "", "a.b/c"),
-)
 
 
 def nearly_right() -> dict[str, Any]:
@@ -109,7 +42,7 @@ def nearly_right() -> dict[str, Any]:
     kind = random.choice((("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"), ("schema.example.com/v1", "Shape")))
     made: dict[str, Any] = {"apiVersion": kind[0], "kind": kind[1], "metadata": {"name": random.choice("abc")}}
     place = made if random.random() < 0.5 else made["metadata"]
-    place[random.choice(FIELDS)] = value()
+    place[random.choice(_DATA["fields"])] = value()
     return made
 
 
@@ -135,23 +68,27 @@ def body() -> bytes:  # noqa: PLR0911 - one for each kind
 
 def request(token: str) -> ServerRequest:
     """One request."""
-    group, kind = random.choice(SERVED) if random.random() < 0.9 else (random.choice(GROUPS), random.choice(KINDS))
+    group, kind = (
+        random.choice(_DATA["served"])
+        if random.random() < 0.9
+        else (random.choice(_DATA["groups"]), random.choice(_DATA["kinds"]))
+    )
     parts = [group]
-    if kind not in _ALONE and random.random() < 0.9:
+    if kind not in _DATA["alone"] and random.random() < 0.9:
         parts += ["namespaces", random.choice(("default", "default", "default", "absent", "", "x" * 100))]
     parts.append(kind)
     if random.random() < 0.6:
         parts.append(random.choice(("a", "b", "c", "", ".", "%2F", "\u00e9")))
-        parts.append(random.choice(SUBRESOURCES))
-    chosen = random.sample(QUERIES, random.choice((0, 0, 1, 2, 4)))
+        parts.append(random.choice(_DATA["subresources"]))
+    chosen = random.sample(_DATA["queries"], random.choice((0, 0, 1, 2, 4)))
     return ServerRequest(
-        method=random.choice(METHODS),
+        method=random.choice(_DATA["methods"]),
         path="/" + "/".join(parts),
         query=[(name, random.choice(values)) for name, values in chosen],
         headers={
             "authorization": f"Bearer {token if random.random() < 0.97 else 'wrong'}",
-            "content-type": random.choice(TYPES),
-            "accept": random.choice(ACCEPTS),
+            "content-type": random.choice(_DATA["types"]),
+            "accept": random.choice(_DATA["accepts"]),
             "user-agent": random.choice(("fuzz/1", "", "\u0007/", "x" * 300)),
         },
         body=body(),

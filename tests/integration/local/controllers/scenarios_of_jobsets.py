@@ -2,7 +2,7 @@
 """What users do with JobSets."""
 
 from tests.integration.local.controllers.comparison import Note
-from tests.integration.local.controllers.conftest import World, conditions, ended, of, replicated, template
+from tests.integration.local.controllers.conftest import World, conditions, ended, of, replicated
 from trainwright.controller.local.controllers.objects import JOB, JOBSET
 
 
@@ -25,29 +25,6 @@ async def jobset_completes(world: World, note: Note) -> None:
     await note("complete")
 
 
-async def jobset_fails(world: World, note: Note) -> None:
-    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a"), replicated("b", pods=2)]})
-    pods = await world.running(3)
-    world.end(*of(pods, "train-a-0"), code=3)
-    await ended(world)
-    await world.running(0)
-    await note("failed")
-
-
-async def jobset_restarts(world: World, note: Note) -> None:
-    rules = [{"action": "RestartJobSetAndIgnoreMaxRestarts", "targetReplicatedJobs": ["b"]}]
-    policy = {"maxRestarts": 1, "rules": rules}
-    jobs = [replicated("a"), replicated("b")]
-    await world.create(JOBSET, "train", {"replicatedJobs": jobs, "failurePolicy": policy})
-    for attempt, job in enumerate(("b", "a", "a")):
-        label = f"jobset.sigs.k8s.io/restart-attempt={attempt}"
-        pods = await world.running(2, label)
-        await note(f"attempt {attempt}")
-        world.end(*of(pods, f"train-{job}-0"), code=1)
-    await ended(world)
-    await note("failed")
-
-
 async def jobset_is_suspended(world: World, note: Note) -> None:
     await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a", pods=2)], "suspend": True})
     await world.until(JOB, "train-a-0", lambda job: "Suspended" in conditions(job))
@@ -65,64 +42,5 @@ async def jobset_is_suspended(world: World, note: Note) -> None:
     await note("suspended again")
     await world.client.patch(JOBSET, "train", world.namespace, {"spec": {"suspend": False}})
     world.end(*await world.running(2))
-    await ended(world)
-    await note("complete")
-
-
-async def jobset_starts_in_order(world: World, note: Note) -> None:
-    spec = {
-        "replicatedJobs": [replicated("a"), replicated("b")],
-        "startupPolicy": {"startupPolicyOrder": "InOrder"},
-        "successPolicy": {"operator": "Any", "targetReplicatedJobs": ["b"]},
-    }
-    await world.create(JOBSET, "train", spec)
-    pods = await world.running(2)
-    await note("running")
-    world.end(*of(pods, "train-b-0"))
-    await ended(world)
-    await world.running(0)
-    await note("complete")
-
-
-async def jobset_depends(world: World, note: Note) -> None:
-    b, c = replicated("b"), replicated("c")
-    b["dependsOn"] = [{"name": "a", "status": "Complete"}]
-    c["dependsOn"] = [{"name": "b", "status": "Ready"}]
-    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a"), b, c]})
-    pods = await world.running(1)
-    await note("the first runs")
-    world.end(*pods)
-    pods = await world.running(2)
-    await note("the others run")
-    world.end(*pods)
-    await ended(world)
-    await note("complete")
-
-
-async def jobset_fails_by_a_rule(world: World, note: Note) -> None:
-    fatal = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
-    spec = {"restartPolicy": "Never"}
-    job = replicated("a", backoffLimit=3, podFailurePolicy={"rules": [fatal]}, template=template(**spec))
-    rules = [
-        {"name": "elsewhere", "action": "RestartJobSet", "targetReplicatedJobs": ["b"]},
-        {"name": "fatal", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
-    ]
-    policy = {"maxRestarts": 3, "rules": rules}
-    await world.create(JOBSET, "train", {"replicatedJobs": [job, replicated("b")], "failurePolicy": policy})
-    pods = await world.running(2)
-    world.end(*of(pods, "train-a-0"), code=42)
-    await ended(world)
-    await world.running(0)
-    await note("failed")
-
-
-async def jobset_waits_for_the_old_jobs(world: World, note: Note) -> None:
-    policy = {"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}
-    jobs = [replicated("a"), replicated("b", pods=2)]
-    await world.create(JOBSET, "train", {"replicatedJobs": jobs, "failurePolicy": policy})
-    world.end(*of(await world.running(3), "train-a-0"), code=1)
-    pods = await world.running(3, "jobset.sigs.k8s.io/restart-attempt=1")
-    await note("restarted")
-    world.end(*pods)
     await ended(world)
     await note("complete")

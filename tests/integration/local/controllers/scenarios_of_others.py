@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.integration.local.controllers.comparison import Note
-from tests.integration.local.controllers.conftest import CONTAINER, World, job_spec, replicated
+from tests.integration.local.controllers.conftest import CONTAINER, World, job_spec
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.controller.local.controllers.objects import (
     ACCOUNT,
     CLUSTER_ROLE,
     CONFIG_MAP,
     JOB,
-    JOBSET,
     NAMESPACE,
     POD,
 )
@@ -47,29 +46,6 @@ async def pods_have_no_place(world: World, note: Note) -> None:
     await world.client.patch(POD, "gated", world.namespace, {"spec": {"schedulingGates": None}})
     await world.running(3)
     await note("there is room")
-
-
-async def jobset_is_deleted(world: World, note: Note) -> None:
-    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a"), replicated("b")]})
-    await world.running(2)
-    await world.client.delete(JOBSET, "train", world.namespace, propagation="Foreground")
-    await world.gone(JOBSET, "train")
-    await note("in the foreground")
-    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a")]})
-    await world.running(1)
-    await world.client.delete(JOBSET, "train", world.namespace, propagation="Background")
-    await world.pods(lambda pods: not pods)
-    await note("in the background")
-
-
-async def finished_objects_go(world: World, note: Note) -> None:
-    await world.create(JOB, "job", job_spec(ttlSecondsAfterFinished=1))
-    jobs = [replicated("a")]
-    await world.create(JOBSET, "train", {"replicatedJobs": jobs, "ttlSecondsAfterFinished": 1})
-    world.end(*await world.running(2))
-    await world.gone(JOB, "job")
-    await world.gone(JOBSET, "train")
-    await note("gone")
 
 
 def owned(*owners: Document, block: bool = False) -> list[Document]:
@@ -237,3 +213,11 @@ async def roles_collect_rules(world: World, note: Note) -> None:
     await note("all that was seen")
     for one in (await world.client.list(CLUSTER_ROLE, label_selector=f"in={mine}")).items:
         await world.client.delete(CLUSTER_ROLE, name_of(one))
+
+
+async def pod_is_tracked_by_no_job(world: World, note: Note) -> None:
+    pod = {"containers": [CONTAINER], "terminationGracePeriodSeconds": 1}
+    await world.create(POD, "lone", pod, finalizers=["batch.kubernetes.io/job-tracking", "example.com/own"])
+    await world.until(POD, "lone", lambda found: found["metadata"]["finalizers"] == ["example.com/own"])
+    await note("released")
+    await world.client.patch(POD, "lone", world.namespace, {"metadata": {"finalizers": None}})
