@@ -211,9 +211,3 @@ async def test_a_forced_deletion_leaves_no_process(pods: Pods, settings: NodeSet
     assert processes_of(settings, made)
     await pods.client.delete(POD, "forced", pods.namespace, grace_period=0)
     await eventually(lambda: processes_of(settings, made), lambda left: not left)
-
-
-async def test_a_termination_message_is_where_the_document_says(pods: Pods) -> None:
-    await pods.create("message", "sh", "-c", "echo out of data > /dev/termination-log; exit 1")
-    pod = await pods.reach("message", "Failed")
-    assert container(pod)["state"]["terminated"]["message"] == "out of data\n"

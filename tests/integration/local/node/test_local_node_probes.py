@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.local.node.conftest import POD, Document, Pods, container, python
-from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.controller.runtime.testing.waiting import contains, equals, eventually
 
@@ -79,12 +78,3 @@ while True:
     assert container(pod)["state"]["terminated"]["exitCode"] == 0
     await pods.client.patch(POD, "hooked", pods.namespace, {"metadata": {"finalizers": None}})
     await pods.gone("hooked")
-
-
-@IN_ONE_MODE
-async def test_a_hook_that_fails_ends_the_container(pods: Pods) -> None:
-    hooks = {"lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", "echo no; exit 1"]}}}}
-    await pods.create("unhooked", containers=main(FOREVER, **hooks), terminationGracePeriodSeconds=1)
-    pod = await pods.reach("unhooked", "Failed", seconds=60)
-    assert container(pod)["state"]["terminated"]["exitCode"] == 143
-    await eventually(lambda: notes(pods, "unhooked"), contains("FailedPostStartHook: PostStartHook failed: no"))

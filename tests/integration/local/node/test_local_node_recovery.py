@@ -80,6 +80,20 @@ async def test_what_the_end_of_one_rank_leads_to(
     assert (jobset.status.restarts or 0, jobset.status.restarts_count_towards_max or 0) == (runs - 1, counted)
 
 
+async def test_the_same_failure_three_times_ends_the_job(trainer: Client) -> None:
+    """Scenario 8: though it has ten retries. Its record has three attempts; what ran it is deleted."""
+    words = "import os, sys; sys.exit(f'ValueError: bad shape {os.getpid()}')"
+    await train(trainer, [sys.executable, "-c", words], {"recovery": "gang", "retries": "10"})
+    assert await end_of(trainer) == ("Failed", "SameFailure")
+    entries = await eventually(lambda: record_of(trainer), lambda found: len(found) == 3, what="three attempts")
+    assert {(one.cause, one.charged) for one in entries.values()} == {("Code", "retries")}
+
+    async def jobsets() -> int:
+        return len((await trainer.list(JobSet, "default")).items)
+
+    await eventually(jobsets, lambda number: number == 0, what="the end of the JobSet")
+
+
 REPORTS = """
 import datetime, json, os, pathlib, ssl, sys, urllib.request
 runs = pathlib.Path(sys.argv[1], "runs")

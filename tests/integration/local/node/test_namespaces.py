@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.local.node.conftest import POD, Pods, processes_of, python
+from tests.integration.local.node.conftest import POD, Pods, python
 from tests.unit.local.node.modes import REFUSED
 from trainwright.controller.local.node.node import LocalNode
-from trainwright.controller.local.node.settings import Isolation, NodeSettings
+from trainwright.controller.local.node.settings import Isolation
 from trainwright.controller.local.podaccess import ExecRequest, LogRequest
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -45,13 +45,3 @@ async def test_exec_joins_the_namespaces(pods: Pods, node: LocalNode) -> None:
     assert b"".join([chunk async for chunk in session.stdout]) == b"joined True True\n"
     assert await session.wait() == 0
     await session.close()
-
-
-async def test_a_detached_process_ends_with_its_container(pods: Pods, settings: NodeSettings) -> None:
-    code = "import os,time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\ntime.sleep(600)"
-    made = await pods.create("detached", *python(code), terminationGracePeriodSeconds=1)
-    await pods.reach("detached", "Running")
-    await eventually(lambda: len(processes_of(settings, made)) >= 3)
-    await pods.client.delete(POD, "detached", pods.namespace)
-    await pods.gone("detached")
-    await eventually(lambda: processes_of(settings, made), lambda found: not found)

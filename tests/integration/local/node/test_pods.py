@@ -3,13 +3,11 @@
 
 import json
 
-from tests.integration.local.node.conftest import POD, Pods, container, processes_of, python, status
+from tests.integration.local.node.conftest import Pods, container, python, status
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import annotations_of
-from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.status import FAILURES
 from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 
 
 async def test_the_node_says_what_it_has(pods: Pods, client: Client) -> None:
@@ -43,16 +41,3 @@ async def test_what_a_pod_made_of_its_termination_message_is_its_own_matter(pods
     if ended["exitCode"] == 4:
         assert ended["message"].startswith("Error on reading termination log ")
     assert status(await pods.get("neighbour"))["phase"] == "Running"
-
-
-async def test_a_running_pod_is_ready_and_ends_with_its_deletion(pods: Pods, settings: NodeSettings) -> None:
-    made = await pods.create("sleeper", *python("import time; time.sleep(600)"), terminationGracePeriodSeconds=600)
-    pod = await pods.reach("sleeper", "Running")
-    assert container(pod)["ready"]
-    assert container(pod)["started"]
-    folder = settings.pods / made["metadata"]["uid"]
-    assert processes_of(settings, made)
-    await pods.client.delete(POD, "sleeper", pods.namespace)
-    await pods.gone("sleeper")
-    assert not processes_of(settings, made)
-    await eventually(folder.exists, is_empty)

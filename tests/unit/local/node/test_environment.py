@@ -183,9 +183,14 @@ async def plan(
 
 
 async def test_layers_of_the_environment(objects: Objects, images: Images, tmp_path: Path) -> None:
-    main = {"name": "main", "image": "pytorch/x", "args": ["$(B)"], "env": [{"name": "B", "value": "2"}]}
+    main = {
+        "name": "main",
+        "image": "pytorch/x",
+        "args": ["$(B)", "/dev/termination-log"],
+        "env": [{"name": "B", "value": "2"}],
+    }
     found = await plan(pod(main), objects, tmp_path, images)
-    assert found.command == ["python", "-m", "train", "2"]
+    assert found.command == ["python", "-m", "train", "2", str(tmp_path / "termination-log")]
     assert found.environment["A"] == "1"
     assert found.environment["PATH"] == f"{tmp_path}/venv/bin{os.pathsep}/usr/bin"
     assert found.environment["CUDA_VISIBLE_DEVICES"] == ""
