@@ -226,7 +226,7 @@ class Searches:
                 raise
             # Another manager made it, or this one did not hear of its success.
             return read(job, [there], {}, self._now())[number]
-        return Trial(number=number, parameters=parameters)
+        return Trial(number=number, state=State.RUNNING, parameters=parameters)
 
     def _over(self, job: OptimizationJob, ctx: Context, end: End) -> None:
         del self._records[ctx.key]  # the memory of searches that have ended would add up

@@ -7,13 +7,13 @@ of its TrainJob.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from trainwright.api.conditions import find_true
 from trainwright.api.messages import one_line, shortened
@@ -47,14 +47,13 @@ class State(StrEnum):
     PRUNED = "pruned"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One trial."""
+class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One trial, as the record holds it."""
 
     number: int
-    parameters: Mapping[str, str]
+    state: State
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Empty: dropped from a record that was full."""
-    state: State = State.RUNNING
     value: float | None = None
     """Of the objective's metric: the last one of a trial that is complete or pruned."""
     reason: str = ""
@@ -83,7 +82,7 @@ def read(job: OptimizationJob, found: Iterable[TrainJob], record: Mapping[int, T
         number = number_of(job.name, train_job.name)
         if number is None:
             continue
-        known = trials.get(number) or Trial(number=number, parameters={})
+        known = trials.get(number) or Trial(number=number, state=State.RUNNING)
         if not known.is_over:
             known = known if known.parameters else replace(known, parameters=parameters_of(train_job))
             trials[number] = _judged(job, train_job, known, now)
@@ -221,6 +220,7 @@ def _pruned_value(text: str) -> float | None:
 RECORD_BYTES = 64 * 1024
 """Of the whole record."""
 RECORD_KEY = "trials"
+_ENCODER = msgspec.json.Encoder()
 
 
 def encoded(trials: Trials, job: OptimizationJob) -> str:
@@ -229,36 +229,24 @@ def encoded(trials: Trials, job: OptimizationJob) -> str:
     A record that would be longer loses, in this order, curves, messages, and the parameters of trials that are not the
     best one; numbers, states and values always fit.
     """
-    texts = {one.number: _text(one) for one in trials.values()}
-    if _size(texts) > RECORD_BYTES:
+    texts = {one.number: _ENCODER.encode(one) for one in trials.values()}
+    left = _size(texts) - RECORD_BYTES
+    if left > 0:
         short = {one.number: replace(one, curve=(), message=shortened(one.message, 60)) for one in trials.values()}
-        texts = {number: _text(one) for number, one in short.items()}
+        texts = {number: _ENCODER.encode(one) for number, one in short.items()}
         left = _size(texts) - RECORD_BYTES
         best = best_of(job, trials.values())
         # Those of trials that failed go first, and then from the first number on. A TrainJob that runs has its own.
         for one in sorted(short.values(), key=lambda one: (one.state is not State.FAILED, not one.is_over, one.number)):
             if left > 0 and (best is None or one.number != best.number):
-                before = texts[one.number]
-                texts[one.number] = _text(replace(one, parameters={}))
-                left -= len(before.encode()) - len(texts[one.number].encode())
-    return f"[{','.join(texts.values())}]"
+                left -= len(texts[one.number])
+                texts[one.number] = _ENCODER.encode(replace(one, parameters={}))
+                left += len(texts[one.number])
+    return f"[{b','.join(texts.values()).decode()}]"
 
 
-def _size(texts: Mapping[int, str]) -> int:
-    return sum(len(text.encode()) + 1 for text in texts.values()) + 1
-
-
-def _text(trial: Trial) -> str:
-    fields = {
-        "number": trial.number,
-        "state": str(trial.state),
-        "value": trial.value,
-        "parameters": dict(trial.parameters),
-        "reason": trial.reason,
-        "message": trial.message,
-        "curve": trial.curve,
-    }
-    return compact({name: value for name, value in fields.items() if value not in (None, "", (), {})})
+def _size(texts: Mapping[int, bytes]) -> int:
+    return sum(len(text) + 1 for text in texts.values()) + 1
 
 
 def compact(value: Any) -> str:
@@ -266,20 +254,10 @@ def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-class _Entry(msgspec.Struct):
-    number: int
-    state: State
-    value: float | None = None
-    parameters: dict[str, str] = msgspec.field(default_factory=dict)
-    reason: str = ""
-    message: str = ""
-    curve: tuple[tuple[int, float], ...] = ()
-
-
 def decoded(text: str) -> Trials:
     """The trials of a record's text; none if it was edited into something else."""
     try:
-        entries: Sequence[_Entry] = msgspec.json.decode(text, type=list[_Entry])
+        found = msgspec.json.decode(text, type=list[Trial])
     except msgspec.DecodeError:
         return {}
-    return {one.number: Trial(**msgspec.structs.asdict(one)) for one in sorted(entries, key=lambda one: one.number)}
+    return {one.number: one for one in sorted(found, key=lambda one: one.number)}

@@ -105,19 +105,22 @@ async def searched(client: BareClient, namespace: str, count: int) -> None:
     await until(is_complete, "the end of the search")
 
 
+async def started(control_plane: ControlPlane, gates: dict[str, bool]) -> int:
+    """The id of a manager that has nothing to do."""
+    component = start_manager(control_plane, featureGates=gates)
+    await asyncio.sleep(5)
+    return component.program_pid
+
+
 async def measure(control_plane: ControlPlane, trials: int, rounds: int) -> None:
     client = BareClient(control_plane)
     try:
         await client.call("POST", f"{TRAINER}/clustertrainingruntimes", TORCH)
-        sizes = []
-        for gates in (GATES, {**GATES, "OptimizationJob": True}):
-            component = start_manager(control_plane, featureGates=gates)
-            await asyncio.sleep(5)
-            sizes.append(resident_mib(component.program_pid))
-            if "OptimizationJob" not in gates:
-                control_plane.stop_program(MANAGER)
-        pid = component.program_pid
-        print(f"memory of the idle manager: {sizes[0]:.1f} MiB, with the gate {sizes[1]:.1f} MiB (budget +3)")
+        off = await started(control_plane, GATES)
+        size = resident_mib(off)
+        control_plane.stop_program(MANAGER)
+        pid = await started(control_plane, {**GATES, "OptimizationJob": True})
+        print(f"memory of the idle manager: {size:.1f} MiB, with the gate {resident_mib(pid):.1f} MiB (budget +3)")
         used = [0.0, 0.0]
         for number in range(rounds):
             for which, lead in enumerate((alone, searched)):

@@ -3,10 +3,10 @@
 
 import json
 import random
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.optimization.conftest import Search, optimization_job
 from tests.virtual_trainer import SPACE
@@ -62,7 +62,7 @@ async def test_the_best_of_ten_searches_survives(pruner: str) -> None:
         waiting = list(ends)
         while waiting or any(not one.is_over for one in trials.values()):
             while waiting and sum(not one.is_over for one in trials.values()) < 4:
-                trials[waiting[0]] = Trial(number=waiting[0], parameters={"x": "0"})
+                trials[waiting[0]] = Trial(number=waiting[0], state=State.RUNNING, parameters={"x": "0"})
                 waiting.pop(0)
             for number, trial in trials.items():
                 if trial.is_over:
