@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a search: the trials of an OptimizationJob, and how much each parameter matters."""
 
+from typing import TypeAlias
+
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key, controller_of, uid_of
 from trainwright.api.times import format_time, wall_clock
@@ -15,6 +17,10 @@ from trainwright.controller.views.search import SearchView, TrialView, search_of
 
 ENOUGH = 10
 """So many trials must have ended before the importance of parameters says anything."""
+
+
+Values: TypeAlias = dict[int, float | None]
+"""By the numbers of trials."""
 
 
 class SearchParameter(contract.PageAnswer):
@@ -73,8 +79,8 @@ class Search(contract.PageAnswer):
 class Searches:
     def __init__(self, client: Client, watched: WatchedJobs) -> None:
         self._client, self._watched = client, watched
-        self._importance: dict[str, tuple[int, dict[str, float] | None, str]] = {}
-        """By uid: from how many values, what was found, and why nothing was."""
+        self._importance: dict[str, tuple[Values, dict[str, float] | None, str]] = {}
+        """By uid: from which values, what was found, and why nothing was."""
 
     async def search(self, key: Key) -> Search:
         """Raises NotFound, KubernetesError."""
@@ -112,8 +118,8 @@ class Searches:
 
     async def _important(self, job: OptimizationJob, view: SearchView) -> tuple[dict[str, float] | None, str]:
         """The importance of parameters, asked again when another trial has ended, and the note in place of it."""
-        values = view.count(State.COMPLETE)
-        if values < ENOUGH:
+        values = {one.trial.number: one.trial.value for one in view.trials if one.trial.state is State.COMPLETE}
+        if len(values) < ENOUGH:
             return None, f"known once {ENOUGH} trials have ended with a value"
         known = self._importance.get(uid_of(job))
         if known is None or known[0] != values:
