@@ -4,12 +4,13 @@
 import re
 import shlex
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_local import Shell
+from tests.e2e.test_local import TRAINWRIGHT, Shell
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 SCRIPT = """
@@ -98,6 +99,15 @@ def test_ctrl_c_keeps_what_has_ended_and_resume_goes_on(shell: Shell, script: Pa
     assert "interrupted: 1/3 trials, 1 not over" in errors
     assert "trainwright local tune --resume=second" in errors
     assert "Suspended" in shell.local("show", "second-2").stdout
+    explained = subprocess.run(
+        [*TRAINWRIGHT, "explain", "second", f"--kubeconfig={shell.folder}/trainwright/local/default/kubeconfig"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert explained.returncode == 3, explained.stdout
+    assert explained.stdout.startswith("OptimizationJob default/second: Running\n  1/3 trials, 1 not over, best loss ")
+    assert "  TrainJob second-2 waits: " in explained.stdout
     (script.parent / "wait").unlink()
     done = shell.local("tune", "--resume=second", seconds=240)
     assert done.returncode == 0, done.stdout + done.stderr
