@@ -40,114 +40,11 @@ from trainwright.plugins.contract.errors import DuplicateObject, InputMutated, P
 from trainwright.plugins.contract.podset import pod_spec
 from trainwright.plugins.contract.points import EXTENSION_POINTS
 from trainwright.plugins.jobset import JobSetPlugin
-from trainwright.plugins.pipeline import Pipeline, filled_in
+from trainwright.plugins.pipeline import Pipeline, PipelineRun, filled_in
 from trainwright.plugins.plainml import PlainMLPlugin
 from trainwright.plugins.progressfile import ProgressFilePlugin
 from trainwright.plugins.registry import Registry, built_in, calling
 from trainwright.plugins.testing import run, runtime, train_job
-
-
-class Broken:
-    name = "Broken"
-
-    def _fail(self) -> Any:
-        raise KeyError("gone")
-
-
-class FailsInPolicy(Broken):
-    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        self._fail()
-
-
-class FailsInBuild(Broken):
-    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        yield Component.owned_by(job, ConfigMap.RESOURCE, "a", {})
-        self._fail()
-
-
-class NotSerialisable(Broken):
-    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        yield Component.owned_by(job, ConfigMap.RESOURCE, "a", {"data": {"x": object()}})
-
-
-class Nameless(Broken):
-    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        yield Component(ConfigMap.RESOURCE, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}})
-
-
-class OtherKind(Broken):
-    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        yield Component.owned_by(job, ConfigMap.RESOURCE, "a", {"kind": "Secret"})
-
-
-class NoComponent(Broken):
-    def build(self, info: Info, job: TrainJob) -> Any:
-        return [{"kind": "ConfigMap"}]
-
-
-class MutatesJob(Broken):
-    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        assert job.spec is not None
-        job.spec.trainer = Trainer(num_nodes=99)
-
-
-class MutatesRuntime(Broken):
-    def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
-        assert info.runtime.spec is not None
-        assert info.runtime.spec.ml_policy is not None
-        info.runtime.spec.ml_policy.num_nodes = 99
-
-
-class MutatesPolicy(Broken):
-    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        assert info.ml_policy is not None
-        info.ml_policy.num_nodes = 99
-
-
-class Refuses(Broken):
-    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        raise Refusal("needs at least two nodes; set spec.trainer.numNodes")
-
-
-class Duplicates(Broken):
-    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        yield Component.owned_by(job, JobSet.RESOURCE, job.name, {})
-
-
-@pytest.mark.parametrize(
-    ("plugin", "error", "message"),
-    [
-        (FailsInPolicy(), PluginFailure, "plugin Broken: enforce_ml_policy failed: KeyError: 'gone'"),
-        (FailsInBuild(), PluginFailure, "plugin Broken: build failed: KeyError: 'gone'"),
-        (
-            NotSerialisable(),
-            PluginFailure,
-            "plugin Broken: build returned a document that cannot be applied: TypeError",
-        ),
-        (
-            Nameless(),
-            PluginFailure,
-            "plugin Broken: build returned a document that cannot be applied: KeyError: 'name'",
-        ),
-        (OtherKind(), PluginFailure, "plugin Broken: build returned a Secret of v1 as a ConfigMap of v1"),
-        (NoComponent(), PluginFailure, "plugin Broken: build returned {'kind': 'ConfigMap'} instead of a Component"),
-        (MutatesJob(), InputMutated, "plugin Broken: enforce_ml_policy changed the TrainJob, which is an input"),
-        (MutatesRuntime(), InputMutated, "plugin Broken: enforce_pod_spec changed the runtime, which is an input"),
-        (MutatesPolicy(), InputMutated, "plugin Broken: enforce_ml_policy changed the runtime, which is an input"),
-        (Refuses(), Refusal, "plugin Broken: needs at least two nodes; set spec.trainer.numNodes"),
-        (Duplicates(), DuplicateObject, "plugin JobSet: JobSet job was already built by Broken"),
-    ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, (str, type)) else "",
-)
-def test_an_error_has_the_name_of_the_plugin(plugin: Plugin, error: type[Exception], message: str) -> None:
-    job, blueprint = train_job("trainer: {image: a}"), runtime()
-    before = job.deepcopy(), blueprint.deepcopy()
-
-    with pytest.raises(error) as raised:
-        run(plugin, job=job, runtime=blueprint)
-
-    assert str(raised.value).startswith(message)
-    assert (job, blueprint) == before
 
 
 def hook(name: str, run: Callable[..., Any]) -> Plugin:
@@ -160,6 +57,103 @@ def hook(name: str, run: Callable[..., Any]) -> Plugin:
     made: Any = type("Broken", (), {"name": "Broken", name: method})
     plugin: Plugin = made()
     return plugin
+
+
+def begun(*plugins: Plugin) -> PipelineRun:
+    return Pipeline(Registry.of(*plugins)).begin(train_job(), runtime())
+
+
+class Broken:
+    name = "Broken"
+
+
+def raises(error: BaseException) -> Callable[..., Any]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+def _builds_and_fails(_: Info, job: TrainJob) -> Iterable[Component]:
+    yield Component.owned_by(job, ConfigMap.RESOURCE, "a", {})
+    raise KeyError("gone")
+
+
+def _spoils(_: object, job: TrainJob) -> None:
+    job.spec = None
+
+
+def builds(resource: Resource, name: str, document: Document) -> Plugin:
+    """A plugin that makes an object of the job."""
+    return hook("build", lambda _, job: [Component.owned_by(job, resource, name, document)])
+
+
+NAMELESS = Component(ConfigMap.RESOURCE, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}})
+REFUSES = hook("enforce_ml_policy", raises(Refusal("needs at least two nodes; set spec.trainer.numNodes")))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "error", "message"),
+    [
+        (
+            hook("enforce_ml_policy", raises(KeyError("gone"))),
+            PluginFailure,
+            "enforce_ml_policy failed: KeyError: 'gone'",
+        ),
+        (hook("build", _builds_and_fails), PluginFailure, "build failed: KeyError: 'gone'"),
+        (
+            builds(ConfigMap.RESOURCE, "a", {"data": {"x": object()}}),
+            PluginFailure,
+            "build returned a document that cannot be applied: TypeError",
+        ),
+        (
+            hook("build", lambda *_: [NAMELESS]),
+            PluginFailure,
+            "build returned a document that cannot be applied: KeyError: 'name'",
+        ),
+        (
+            builds(ConfigMap.RESOURCE, "a", {"kind": "Secret"}),
+            PluginFailure,
+            "build returned a Secret of v1 as a ConfigMap of v1",
+        ),
+        (
+            hook("build", lambda *_: [{"kind": "ConfigMap"}]),
+            PluginFailure,
+            "build returned {'kind': 'ConfigMap'} instead of a Component",
+        ),
+        (
+            hook("enforce_ml_policy", lambda _, job: setattr(job.spec, "trainer", Trainer(num_nodes=99))),
+            InputMutated,
+            "enforce_ml_policy changed the TrainJob, which is an input",
+        ),
+        (
+            hook("enforce_pod_spec", lambda info, _: setattr(info.runtime.spec.ml_policy, "num_nodes", 99)),
+            InputMutated,
+            "enforce_pod_spec changed the runtime, which is an input",
+        ),
+        (
+            hook("enforce_ml_policy", lambda info, _: setattr(info.ml_policy, "num_nodes", 99)),
+            InputMutated,
+            "enforce_ml_policy changed the runtime, which is an input",
+        ),
+        (REFUSES, Refusal, "needs at least two nodes; set spec.trainer.numNodes"),
+    ],
+    ids=str,
+)
+def test_an_error_has_the_name_of_the_plugin(plugin: Plugin, error: type[Exception], message: str) -> None:
+    job, blueprint = train_job("trainer: {image: a}"), runtime()
+    before = job.deepcopy(), blueprint.deepcopy()
+
+    with pytest.raises(error) as raised:
+        run(plugin, job=job, runtime=blueprint)
+
+    assert str(raised.value).startswith(f"plugin Broken: {message}")
+    assert (job, blueprint) == before
+
+
+def test_an_object_that_two_plugins_build_names_both() -> None:
+    with pytest.raises(DuplicateObject, match="plugin JobSet: JobSet job was already built by Broken"):
+        run(builds(JobSet.RESOURCE, "job", {}))
 
 
 def _yields(info: Info, job: TrainJob) -> Any:
@@ -305,34 +299,21 @@ def test_generated_content_that_fails_is_attributed_too() -> None:
         filled_in(replace(component, plugin="Broken"))
 
 
-class FailsInValidate(Broken):
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
-        yield Warned("so far so good")
-        self._fail()
-
-
-class RefusesToValidate(Broken):
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
-        raise Refusal("that is no number")
-
-
-class AsksInVain(Broken):
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
-        raise FactUnavailable("the API server is away")
-
-
 @pytest.mark.parametrize(
     ("plugin", "path", "type_"),
-    [(RefusesToValidate(), "spec", "FieldValueInvalid"), (AsksInVain(), "", "InternalError")],
+    [
+        (hook("validate", raises(Refusal("that is no number"))), "spec", "FieldValueInvalid"),
+        (hook("validate", raises(FactUnavailable("the API server is away"))), "", "InternalError"),
+    ],
 )
 def test_declared_errors_of_a_validation_are_told_apart(plugin: Plugin, path: str, type_: str) -> None:
-    (error,) = Pipeline(Registry.of(plugin)).begin(train_job(), runtime()).validate(OFFLINE).errors
+    (error,) = begun(plugin).validate(OFFLINE).errors
     assert (error.path, error.type.value, error.plugin) == (path, type_, "Broken")
 
 
-class GivesNonsense(Broken):
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Any:
-        return ["bad"]
+def _warns_and_fails(*_: object) -> Iterable[Finding]:
+    yield Warned("so far so good")
+    raise KeyError("gone")
 
 
 class Strict:
@@ -345,12 +326,12 @@ class Strict:
 @pytest.mark.parametrize(
     ("plugin", "message"),
     [
-        (FailsInValidate(), "plugin Broken: validate failed: KeyError: 'gone'"),
-        (GivesNonsense(), "plugin Broken: validate returned 'bad' instead of a finding"),
+        (hook("validate", _warns_and_fails), "plugin Broken: validate failed: KeyError: 'gone'"),
+        (hook("validate", lambda *_: ["bad"]), "plugin Broken: validate returned 'bad' instead of a finding"),
     ],
 )
 def test_a_failing_validation_refuses_by_name_and_the_others_are_asked(plugin: Plugin, message: str) -> None:
-    verdict = Pipeline(Registry.of(plugin, Strict())).begin(train_job(), runtime()).validate(OFFLINE)
+    verdict = begun(plugin, Strict()).validate(OFFLINE)
 
     assert [(error.plugin, error.type.value) for error in verdict.errors] == [
         ("Broken", "InternalError"),
@@ -359,22 +340,14 @@ def test_a_failing_validation_refuses_by_name_and_the_others_are_asked(plugin: P
     assert message in str(verdict.errors[0])
 
 
-class MutatesInValidate(Broken):
-    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
-        job.spec = None
-        yield Warned("seen")
+def _spoils_and_warns(_: Info, __: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
+    job.spec = None
+    yield Warned("seen")
 
 
-class MutatesOutcome(Broken):
-    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
-        job.spec = None
-        yield Warned("seen")
-
-
-class MutatesInFacts(Broken):
-    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        job.spec = None
-        yield Reference(ConfigMap.RESOURCE, "", "a")
+def _spoils_and_asks(job: TrainJob, _: Runtime) -> Iterable[Reference]:
+    job.spec = None
+    yield Reference(ConfigMap.RESOURCE, "", "a")
 
 
 class NeedsSpec:
@@ -400,32 +373,27 @@ class NeedsSpec:
         return job.spec.runtime_ref.name
 
 
-class SpoilsPolicy(Broken):
-    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        job.spec = None
-
-
 def test_the_plugin_that_changed_an_input_is_named_and_not_the_one_that_failed_because_of_it() -> None:
     with pytest.raises(InputMutated, match="plugin Broken: enforce_ml_policy changed the TrainJob"):
-        Pipeline(Registry.of(SpoilsPolicy(), NeedsSpec())).begin(train_job(), runtime()).render(OFFLINE)
+        begun(hook("enforce_ml_policy", _spoils), NeedsSpec()).render(OFFLINE)
 
 
 def test_a_validation_that_changes_an_input_is_named_and_the_others_get_it_unchanged() -> None:
-    verdict = Pipeline(Registry.of(MutatesInValidate(), NeedsSpec())).begin(train_job(), runtime()).validate(OFFLINE)
+    verdict = begun(hook("validate", _spoils_and_warns), NeedsSpec()).validate(OFFLINE)
     (error,) = verdict.errors
     assert "plugin Broken: validate changed the TrainJob, which is an input" in str(error)
     assert [(str(warning), warning.plugin) for warning in verdict.warnings] == [("blueprint", "Needs")]
 
 
 def test_a_check_of_the_outcome_that_changes_an_input_is_named() -> None:
-    verdict = Pipeline(Registry.of(MutatesOutcome(), NeedsSpec())).begin(train_job(), runtime()).validate(OFFLINE)
+    verdict = begun(hook("validate_shaped", _spoils_and_warns), NeedsSpec()).validate(OFFLINE)
     assert [str(error).partition("; ")[0] for error in verdict.errors] == [
         "Internal error: plugin Broken: validate_shaped changed the TrainJob, which is an input"
     ]
 
 
 def test_what_one_phase_spoilt_does_not_reach_the_next() -> None:
-    run = Pipeline(Registry.of(MutatesInFacts(), NeedsSpec())).begin(train_job(), runtime())
+    run = begun(hook("uses_facts", _spoils_and_asks), NeedsSpec())
     with pytest.raises(InputMutated, match="plugin Broken: uses_facts changed the TrainJob"):
         run.references()
     assert run.render(OFFLINE).components == ()
@@ -442,7 +410,7 @@ def test_a_change_that_does_not_happen_again_is_an_error_without_a_name() -> Non
                 job.spec = None
 
     with pytest.raises(InputMutated, match="a plugin changed the TrainJob, which is an input, but not when"):
-        Pipeline(Registry.of(Moody())).begin(train_job(), runtime()).render(OFFLINE)
+        begun(Moody()).render(OFFLINE)
 
 
 class LimitsPods:
@@ -476,24 +444,18 @@ def test_a_check_of_the_outcome_sees_what_all_plugins_made_of_the_template() -> 
 
 def test_the_outcome_is_not_judged_where_there_is_none() -> None:
     """Neither of a job that `validate` refuses, nor of one whose template cannot be shaped."""
-    for plugin in (Strict(), Refuses()):
-        verdict = Pipeline(Registry.of(LimitsPods(0), plugin)).begin(train_job(), runtime()).validate(OFFLINE)
+    for plugin in (Strict(), REFUSES):
+        verdict = begun(LimitsPods(0), plugin).validate(OFFLINE)
         assert [error.plugin for error in verdict.errors] == [plugin.name]
 
 
-class FailsOnTheOutcome(Broken):
-    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
-        self._fail()
-        yield Warned("never")
-
-
 def test_a_failing_check_of_the_outcome_is_attributed_too() -> None:
-    (error,) = Pipeline(Registry.of(FailsOnTheOutcome())).begin(train_job(), runtime()).validate(OFFLINE).errors
+    (error,) = begun(hook("validate_shaped", raises(KeyError("gone")))).validate(OFFLINE).errors
     assert "plugin Broken: validate_shaped failed: KeyError: 'gone'" in str(error)
 
 
 def test_what_cannot_be_built_is_refused_at_creation_and_a_warning_later() -> None:
-    pipeline, job = Pipeline(Registry.of(Refuses())), train_job()
+    pipeline, job = Pipeline(Registry.of(REFUSES)), train_job()
 
     created = pipeline.begin(job, runtime()).validate(OFFLINE)
     updated = pipeline.begin(job, runtime(), job).validate(OFFLINE)
@@ -504,25 +466,16 @@ def test_what_cannot_be_built_is_refused_at_creation_and_a_warning_later() -> No
 
 
 def test_a_message_stays_readable() -> None:
-    class Talkative(Broken):
-        def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-            raise ValueError("x" * 5000)
-
     with pytest.raises(PluginFailure) as raised:
-        run(Talkative())
+        run(hook("enforce_ml_policy", raises(ValueError("x" * 5000))))
     assert len(str(raised.value)) == 300
 
 
-class Status:
-    name = "Status"
-
-    def status(self, job: TrainJob, facts: ClusterFacts) -> None:
-        raise ZeroDivisionError("never")
-
-
 def test_a_failing_status_is_attributed_too() -> None:
-    with pytest.raises(PluginFailure, match="plugin Status: status failed: ZeroDivisionError: never"):
-        Pipeline(Registry.of(Status())).begin_status(train_job()).status(OFFLINE)
+    with pytest.raises(PluginFailure, match="plugin Broken: status failed: ZeroDivisionError: never"):
+        Pipeline(Registry.of(hook("status", raises(ZeroDivisionError("never"))))).begin_status(train_job()).status(
+            OFFLINE
+        )
 
 
 class SetsLabel:
