@@ -9,6 +9,7 @@ from textwrap import indent
 import pytest
 import yaml
 
+from tests.cases import cases
 from trainwright.controller.cli.main import main
 
 RUNTIME = """\
@@ -91,69 +92,7 @@ def test_standard_input(folder: Path, capsys: pytest.CaptureFixture[str], monkey
     assert "kind: JobSet" in capsys.readouterr().out
 
 
-BAD = {
-    "no spec": (JOB.partition("spec:")[0], ["TrainJob tiny: spec.runtimeRef is not set; name a runtime"]),
-    "unknown runtime": (
-        JOB.replace("plain", "plein"),
-        ["ClusterTrainingRuntime plein is unknown; did you mean ClusterTrainingRuntime plain? "],
-    ),
-    "runtime of another name": (
-        JOB.replace("plain", "torch-distributed"),
-        ["ClusterTrainingRuntime torch-distributed is unknown; known are ClusterTrainingRuntime plain"],
-    ),
-    "no kind of runtime": (
-        JOB.replace("{name: plain}", "{name: plain, kind: Deployment}"),
-        ["TrainJob tiny: spec.runtimeRef refers to the unsupported kind Deployment.trainer.kubeflow.org"],
-    ),
-    "other group": (
-        JOB.replace("{name: plain}", "{name: plain, apiGroup: a.b}"),
-        ["unsupported kind ClusterTrainingRuntime.a.b"],
-    ),
-    "long name": (
-        JOB.replace("tiny", "t" * 64),
-        ["job.yaml:3: TrainJob", ': metadata.name: Invalid value: "tttt', "must be at most 63 characters long"],
-    ),
-    "metadata that is text": (
-        JOB.replace("{name: tiny}", "tiny"),
-        ['job.yaml:3: TrainJob: metadata: Invalid value: "tiny"'],
-    ),
-    "no name": (JOB.replace("{name: tiny}", "{}"), ["job.yaml:3: TrainJob: metadata.name: Required value"]),
-    "list of nothing": (
-        "apiVersion: v1\nkind: List\nitems: 3\n",
-        ["job.yaml: it holds no ClusterTrainingRuntime or TrainJob or "],
-    ),
-    "kind that is a list": ("apiVersion: v1\nkind: [a]\n", ["job.yaml:2: ['a'] of v1 cannot be rendered"]),
-    "kind in other letters": (JOB.replace("TrainJob", "trainjob"), ["cannot be rendered; did you mean TrainJob?"]),
-    "no version": ("kind: TrainJob\n", ["job.yaml:1: TrainJob without apiVersion cannot be rendered"]),
-    "no YAML": ("a: ]", ["job.yaml:1: "]),
-    "no object": ("- 1\n", ["job.yaml:1: must be an object, not a list"]),
-    "wrong kind": ("apiVersion: v1\nkind: Pod\n", ["job.yaml:2: Pod of v1 cannot be rendered"]),
-    "wrong version": (JOB.replace("v1alpha1", "v1"), ["TrainJob of trainer.kubeflow.org/v1 cannot be rendered"]),
-    "empty": ("", ["job.yaml: it holds no "]),
-    "unknown field": (
-        JOB.replace("numNodes", "numNode"),
-        ["job.yaml:6: TrainJob tiny: spec.trainer.numNode: unknown field; did you mean numNodes?"],
-    ),
-    "five mistakes": (
-        JOB.replace("tiny", "Tiny").replace("{numNodes: 3}", "{numNodes: many, numProcPerNode: 0, x: 1}")
-        + "  managedBy: me\n",
-        [
-            "metadata.name: ",
-            "spec.trainer.numNodes: ",
-            "spec.trainer.numProcPerNode: ",
-            "spec.trainer.x: unknown field",
-            "spec.managedBy: ",
-        ],
-    ),
-    "refused by admission": (
-        JOB + "  initializer: {dataset: {storageUri: 'hf://a/b'}, model: {}}\n",
-        [
-            "TrainJob tiny: spec.runtimeRef: Invalid value: ",
-            "has no replicated job dataset-initializer, which the job needs",
-            "has no replicated job model-initializer, which the job needs",
-        ],
-    ),
-}
+BAD = cases(__file__)["mistakes"]
 
 
 @pytest.mark.parametrize("case", BAD)
