@@ -209,15 +209,12 @@ def _response(body: bytes, uid: str, hook: Hook) -> Document:
     if not isinstance(response, dict):
         raise CallError("received invalid webhook response: webhook response was absent")
     if hook.version.endswith("/v1"):
-        given, wanted = (
-            f"{review.get('apiVersion')}, Kind={review.get('kind')}",
-            f"{hook.version}, Kind=AdmissionReview",
-        )
+        kind = review.get("apiVersion"), review.get("kind")
         patches = {bool(response.get(field)) for field in ("patch", "patchType")}
         if response.get("uid") != uid:
             problem = f'expected response.uid="{uid}", got "{response.get("uid") or ""}"'
-        elif given != wanted:
-            problem = f"expected webhook response of {', Kind='.join(wanted)}, got {given[0]}, Kind={given[1]}"
+        elif kind != (hook.version, "AdmissionReview"):
+            problem = f"expected {hook.version}, Kind=AdmissionReview, got {kind[0]}, Kind={kind[1]}"
         elif len(patches) > 1 and hook.mutating:
             problem = "webhook returned only one of response.patch and response.patchType"
         elif True in patches and not hook.mutating:

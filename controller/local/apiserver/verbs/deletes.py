@@ -16,6 +16,7 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
+from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.info import (
     RequestInfo,
@@ -131,19 +132,11 @@ class Deletes:
 
     def _set_policy(self, call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
         """Set or remove the finalizers that tell the garbage collector what to do with dependents."""
-        strategy = call.resource.strategy
-        if not strategy.collects_garbage:
-            return
-        old = meta.get("finalizers") or []
-        orphan, foreground = _policy(options, old, by_default=strategy.orphans_by_default)
-        kept = [name for name in old if name not in (ORPHAN, FOREGROUND)]
-        new = [*kept, *([ORPHAN] if orphan else []), *([FOREGROUND] if foreground else [])]
-        if set(new) == set(old):
-            return
-        if new:
-            meta["finalizers"] = new
-        else:
-            meta.pop("finalizers", None)
+        strategy, old = call.resource.strategy, meta.get("finalizers") or []
+        policy = _policy(options, old, by_default=strategy.orphans_by_default)
+        new = [*(name for name in old if name not in (ORPHAN, FOREGROUND)), *([policy] if policy else [])]
+        if strategy.collects_garbage and set(new) != set(old):
+            set_or_drop(meta, "finalizers", new or None)
 
     def _mark(self, call: RequestInfo, document: Document) -> None:
         meta = document["metadata"]
@@ -167,16 +160,14 @@ class _Grace:
     seconds: int = 0
 
 
-def _policy(options: DeleteOptions, finalizers: list[str], *, by_default: bool) -> tuple[bool, bool]:
-    """Whether dependents are orphaned, and whether they go first."""
+def _policy(options: DeleteOptions, finalizers: list[str], *, by_default: bool) -> str:
+    """The finalizer that leaves dependents or deletes them first; empty where they go later."""
     if options.orphans is not None:
-        return options.orphans, False
+        return ORPHAN if options.orphans else ""
     if options.policy:
-        return options.policy == "Orphan", options.policy == "Foreground"
-    for name in finalizers:
-        if name in (ORPHAN, FOREGROUND):
-            return name == ORPHAN, name == FOREGROUND
-    return by_default, False
+        return {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(options.policy, "")
+    known = (name for name in finalizers if name in (ORPHAN, FOREGROUND))
+    return next(known, ORPHAN if by_default else "")
 
 
 def check_preconditions(call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
