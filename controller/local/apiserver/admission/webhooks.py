@@ -7,6 +7,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-con
 import asyncio
 import base64
 import logging
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -63,17 +64,15 @@ class _Known(NamedTuple):
     by_resource: dict[tuple[str, str], tuple[Hook, ...]]
 
 
+@dataclass(eq=False, slots=True)
 class Webhooks:
     """Asks the webhooks that are registered in the store; `mutate` and `validate` are plugins of the chain."""
 
-    def __init__(
-        self, store: ObjectStore, registry: ResourceRegistry, caller: WebhookCaller, conversions: Conversions
-    ) -> None:
-        self._conversions = conversions
-        self._store = store
-        self._registry = registry
-        self._caller = caller
-        self._hooks: dict[str, _Known] = {}
+    _store: ObjectStore
+    _registry: ResourceRegistry
+    _caller: WebhookCaller
+    _conversions: Conversions
+    _hooks: dict[str, _Known] = field(default_factory=dict)
 
     async def mutate(self, request: AdmissionRequest) -> None:
         """Ask the mutating webhooks. Raises StatusError."""

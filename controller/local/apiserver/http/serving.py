@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTPS in front of the API server, on the loopback interface. The only module here that imports the HTTP library."""
 
-import asyncio
 import hashlib
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -54,7 +53,6 @@ class _Handler:
 
     def __init__(self, server: APIServer) -> None:
         self._server = server
-        self._streams: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         try:

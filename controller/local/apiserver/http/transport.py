@@ -97,7 +97,6 @@ class InProcessStream:
         self.status = answer.status
         self.headers: Mapping[str, str] = _headers(answer)
         self._answer = answer
-        self._closed = asyncio.Event()
 
     async def read(self) -> bytes:
         """The rest of the body."""

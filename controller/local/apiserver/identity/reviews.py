@@ -5,6 +5,7 @@ https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/ an
 https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from trainwright.api import times
@@ -50,25 +51,18 @@ def read_review(call: RequestInfo) -> tuple[Document, MediaTypeOptions]:
     return track(call, None, document, options), wanted
 
 
+@dataclass(eq=False, slots=True)
 class Reviews:
     """Answers TokenRequests and reviews; `serve_identity` says which method serves which endpoint.
 
     `admission` refuses requests in namespaces that do not exist. Webhooks are not asked.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        tokens: AccountTokens,
-        authenticator: TokenAuthenticator,
-        authorizer: Authorizer,
-        admission: Chain,
-    ) -> None:
-        self._store = store
-        self._tokens = tokens
-        self._authenticator = authenticator
-        self._authorizer = authorizer
-        self._admission = admission
+    _store: ObjectStore
+    _tokens: AccountTokens
+    _authenticator: TokenAuthenticator
+    _authorizer: Authorizer
+    _admission: Chain
 
     async def review_token(self, call: RequestInfo) -> ServerResponse:
         """Tell whose a token is. Raises StatusError."""

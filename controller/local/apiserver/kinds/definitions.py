@@ -21,6 +21,7 @@ from trainwright.controller.local.apiserver.kinds.conversion import WebhookConve
 from trainwright.controller.local.apiserver.kinds.custom import CLEANUP, PENDING, CustomStrategy, set_terminating
 from trainwright.controller.local.apiserver.kinds.registry import (
     CUSTOM_VERBS,
+    Conversion,
     Resource,
     ResourceRegistry,
     ScalePaths,
@@ -282,9 +283,8 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
             continue
         strategy = strategies[version["name"]]
         api_version = f"{group}/{version['name']}"
-        conversion = _Conversion(
-            names["kind"], f"{group}/{storage}", strategies[storage], api_version, strategy, webhook
-        )
+        stored_as = f"{group}/{storage}"
+        to, back = _conversions(names["kind"], stored_as, strategies[storage], api_version, strategy, webhook)
         made.append(
             Resource(
                 group=group,
@@ -307,8 +307,8 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
                 schema=(version.get("schema") or {}).get("openAPIV3Schema"),
                 selectable=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
                 warning=_deprecation(group, names["kind"], version, spec["versions"]),
-                to_storage=conversion.to_storage if converts else None,
-                from_storage=conversion.from_storage if converts else None,
+                to_storage=to if converts else None,
+                from_storage=back if converts else None,
                 conversion=webhook,
             )
         )
@@ -356,47 +356,43 @@ def _strategy(version: Document) -> CustomStrategy:
     return CustomStrategy(schema, has_status="status" in (version.get("subresources") or {}))
 
 
-class _Conversion:
-    """Between a version and the stored one: what a schema does not know goes, and reading fills in defaults."""
+def _conversions(
+    kind: str,
+    stored_as: str,
+    storage: CustomStrategy,
+    api_version: str,
+    strategy: CustomStrategy,
+    webhook: WebhookConversion | None,
+) -> tuple[Conversion, Conversion]:
+    """From a version to the stored one, and back: what a schema does not know goes, and reading fills in defaults."""
 
-    def __init__(
-        self,
-        kind: str,
-        stored_as: str,
-        storage: CustomStrategy,
-        api_version: str,
-        strategy: CustomStrategy,
-        webhook: WebhookConversion | None,
-    ) -> None:
-        self._kind, self._webhook = kind, webhook
-        self._stored_as, self._storage = stored_as, storage
-        self._api_version, self._strategy = api_version, strategy
-
-    def to_storage(self, document: Document) -> Document:
+    def to_storage(document: Document) -> Document:
         """The stored form of an object, which shares nothing that is changed."""
-        if document["apiVersion"] == self._stored_as:
+        if document["apiVersion"] == stored_as:
             return document
-        if self._webhook is not None:
-            made = self._webhook.converted(document, self._stored_as)
+        if webhook is not None:
+            made = webhook.converted(document, stored_as)
         else:
-            made = {**copy.deepcopy(document), "apiVersion": self._stored_as}
-        self._storage.drop_unknown(made)
+            made = {**copy.deepcopy(document), "apiVersion": stored_as}
+        storage.drop_unknown(made)
         return made
 
-    def from_storage(self, document: Document) -> Document:
+    def from_storage(document: Document) -> Document:
         """This version's form of a stored object, which may be changed."""
-        if self._webhook is not None:
-            if document["apiVersion"] != self._api_version:
-                document = self._webhook.converted(document, self._api_version)
-            self._strategy.drop_unknown(document)
-            self._strategy.default(document)
+        if webhook is not None:
+            if document["apiVersion"] != api_version:
+                document = webhook.converted(document, api_version)
+            strategy.drop_unknown(document)
+            strategy.default(document)
             return document
-        self._storage.drop_unknown(document)
-        self._storage.default(document)
-        document["apiVersion"], document["kind"] = self._api_version, self._kind
-        if self._api_version != self._stored_as:
-            self._strategy.drop_unknown(document)
+        storage.drop_unknown(document)
+        storage.default(document)
+        document["apiVersion"], document["kind"] = api_version, kind
+        if api_version != stored_as:
+            strategy.drop_unknown(document)
         return document
+
+    return to_storage, from_storage
 
 
 def _deprecation(group: str, kind: str, version: Document, versions: list[Document]) -> str:
