@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.node.modes import REFUSED
 from tests.unit.local.node.pods import member
 from trainwright.controller.local.node.hosting import hosts_text, write_hosts
 from trainwright.controller.local.node.process.supervision import LAUNCHER
+
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
 
@@ -168,17 +171,7 @@ print(json.dumps(found))
     assert (other / "x").exists()
 
 
-@pytest.mark.parametrize(
-    ("command", "more", "message"),
-    [
-        (["no-such-program"], {}, 'exec: "no-such-program": executable file not found in $PATH'),
-        (["/no/such"], {}, 'exec: "/no/such": stat /no/such: no such file or directory'),
-        (["/etc/passwd"], {}, 'exec: "/etc/passwd": permission denied'),
-        (["true"], {"folder": "/no/such"}, 'working directory "/no/such": No such file or directory'),
-        (["true"], {"mounts": [("/no/such/source", "/data", False)]}, "namespaces: mount /no/such/source"),
-        (["true"], {"mounts": [("/etc", "/", False)]}, "namespaces: a volume cannot be mounted at /"),
-    ],
-)
+@pytest.mark.parametrize(("command", "more", "message"), CASES["why_a_program_does_not_run"])
 def test_why_a_program_does_not_run(machine: Machine, command: list[str], more: dict[str, Any], message: str) -> None:
     _, failure = machine.launch(*command, **more)
     assert failure.startswith(message)

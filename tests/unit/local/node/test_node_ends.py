@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.local.node.pods import container, pod
 from trainwright.controller.local.node import logs
 from trainwright.controller.local.node.process import ends as ends_module
@@ -28,6 +29,8 @@ from trainwright.controller.local.node.status import (
     annotations_to_report,
     status_document,
 )
+
+CASES = cases(__file__)
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, 123456, UTC)
 
@@ -176,16 +179,7 @@ def test_numbers_of_a_container_are_not_looked_for(tmp_path: Path, monkeypatch: 
     assert not ends_module.killed(41, 60.0, tmp_path / "kmsg")
 
 
-@pytest.mark.parametrize(
-    ("own", "file", "text", "wanted"),
-    [
-        ("0::/a/b\n", "a/b/memory.events", "low 0\noom 3\noom_kill 2\noom_group_kill 0\n", 2),
-        ("0::/outside\n", "memory.events", "oom_kill 1\n", 1),
-        ("4:memory:/a\n0::/\n", "memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n", 5),
-        ("0::/a\n", "other", "", 0),
-        ("nonsense\n", "other", "", 0),
-    ],
-)
+@pytest.mark.parametrize(("own", "file", "text", "wanted"), CASES["the_control_group_counts"])
 def test_the_control_group_counts(tmp_path: Path, own: str, file: str, text: str, wanted: int) -> None:
     (tmp_path / "own").write_text(own)
     place = tmp_path / "groups" / file

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.local.node import folders, logs
 from trainwright.controller.local.node.logs import parse
 from trainwright.controller.local.node.process import guard as guard_module
@@ -34,6 +35,8 @@ from trainwright.controller.local.node.process.supervision import (
 )
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually, eventually_sync, is_empty
+
+CASES = cases(__file__)
 
 DETACH = """
 import os, sys, time
@@ -175,19 +178,7 @@ def test_a_spawner_ends_with_its_node_in_the_middle_of_a_request(sent: bytes) ->
             process.kill()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"command": ["no-such-program"]}, 'exec: "no-such-program": executable file not found in $PATH'),
-        (
-            {"command": ["/no/such/program"]},
-            'exec: "/no/such/program": stat /no/such/program: no such file or directory',
-        ),
-        ({"command": ["/"]}, 'exec: "/": is a directory'),
-        ({"command": ["a\0b"]}, "exec: "),
-        ({"folder": "/absent"}, 'working directory "/absent": No such file or directory'),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), CASES["a_program_that_cannot_run"])
 async def test_a_program_that_cannot_run(machine: Machine, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ProgramStartError) as raised:
         await machine.run("", **changes)
@@ -218,16 +209,7 @@ def test_the_small_programs_load_nothing_of_the_project_but_each_other(program: 
 # ---------------------------------------------------------------------- ends
 
 
-@pytest.mark.parametrize(
-    ("code", "wanted"),
-    [
-        ("pass", 0),
-        ("raise SystemExit(7)", 7),
-        ("import os; os.kill(os.getpid(), 15)", 143),
-        ("import os; os.kill(os.getpid(), 9)", 137),
-        ("import os; os.abort()", 134),
-    ],
-)
+@pytest.mark.parametrize(("code", "wanted"), CASES["exit_codes"])
 async def test_exit_codes(machine: Machine, code: str, wanted: int) -> None:
     process = await machine.run(code)
     exited = await process.wait()
