@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From nothing to ready: how long a manager takes to start, and what it holds in memory when nothing happens.
 
+First, what the import of an operator costs, as each of its commands and tests pays it.
+
 Each start is a new process with token credentials and warm bytecode; ready means that `/readyz` says so. Measured with
 and without admission, beside a Python that starts and imports nothing.
 """
@@ -8,6 +10,7 @@ and without admission, beside a Python that starts and imports nothing.
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -93,11 +96,23 @@ def bare() -> float:
     return time.perf_counter() - begin
 
 
+def imported() -> float:
+    """Seconds of CPU of a process that imports what an operator imports, and makes an `App`."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = "from trainwright.controller.runtime import App, Context; App('web')"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=7, help="starts of each kind (default: %(default)s)")
     starts: int = parser.parse_args().starts
     python = statistics.median(bare() for _ in range(starts))
+    print(
+        f"import of an operator: best CPU {min(imported() for _ in range(starts)):.2f} s ({budget(0.35)})", flush=True
+    )
     with ControlPlane(
         crds=[ROOT / "config" / "crd", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
     ) as plane:
