@@ -36,6 +36,7 @@ class RetryAfter:
     """Reconcile again after `seconds`, or earlier if something changes. Resets the failure count."""
 
     seconds: float
+    """0 or less: the same as `Done`. For a time that may have passed, use `Context.requeue_after`, or `Backoff`."""
     priority: int | None = None
     """Priority of the next run; None keeps the current one."""
     reason: str = "retry after"
