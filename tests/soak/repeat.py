@@ -67,7 +67,7 @@ WAYS = {
     "alone": Way(),
     "load": Way(load=True),
     "late-watches": Way(("--late-watches={seed}",)),
-    "leaks": Way(("--leaks",)),
+    "leaks": Way(("--leaks", "--timeout=3000")),
     "shortest": _delays(0.0),
     "longest": _delays(0.999_999),
 }

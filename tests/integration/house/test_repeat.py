@@ -66,7 +66,9 @@ def test_what_failed_is_named_with_the_way_to_repeat_it_and_the_log_kept(tests: 
         ("leaks", "1 failed, 2 passed, 1 error"),
     ], output + done.stderr
     assert done.returncode == 1
-    command = re.search(rf"^    (\S+ .*::test_bad --leaks --randomly-seed={runs[1][1]})$", output, re.MULTILINE)
+    command = re.search(
+        rf"^    (\S+ .*::test_bad --leaks --timeout=3000 --randomly-seed={runs[1][1]})$", output, re.MULTILINE
+    )
     assert command is not None, output
     again = subprocess.run(command[1].split(), cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     assert "1 failed" in again.stdout
