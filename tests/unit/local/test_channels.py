@@ -150,24 +150,26 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 # ------------------------------------------------------------------ the channels of exec
 
 
-class ExecSocket:
+class Socket:
     """The client's side; it goes away after its messages if that is wanted."""
 
     def __init__(self, *messages: bytes, protocol: str = EXEC[0], leaves: bool = False) -> None:
         self.protocol = protocol
-        self._messages = list(messages)
-        self._leaves = leaves
+        self.to_server: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.answers: asyncio.Queue[bytes] = asyncio.Queue()
         self.sent: list[bytes] = []
+        for message in (*messages, *([None] if leaves else [])):
+            self.to_server.put_nowait(message)
 
     async def receive(self) -> bytes | None:
-        if self._messages:
-            return self._messages.pop(0)
-        if not self._leaves:
-            await asyncio.Event().wait()
-        return None
+        return await self.to_server.get()
 
     async def send(self, message: bytes) -> None:
         self.sent.append(message)
+        await self.answers.put(message)
+
+    async def answer(self) -> bytes:
+        return await asyncio.wait_for(self.answers.get(), 10)
 
     def status(self) -> dict[str, Any]:
         """What was said on channel 3, which is the last message."""
@@ -179,7 +181,7 @@ class ExecSocket:
 async def test_output_goes_to_its_channels_and_the_exit_code_to_the_last(server: Server) -> None:
     server.session = session = Session(out=[b"one", b"two"], err=[b"bad"], code=3)
     session.may_end.set()
-    socket = ExecSocket()
+    socket = Socket()
     await server.speak(socket, "command=sh&command=-c&command=exit 3&stdout=true&stderr=true")
     assert server.asked == ExecRequest(container="a", command=("sh", "-c", "exit 3"), stdout=True, stderr=True)
     assert socket.sent[0] == b"\x01"
@@ -193,13 +195,13 @@ async def test_output_goes_to_its_channels_and_the_exit_code_to_the_last(server:
 
 async def test_input_and_its_end(server: Server) -> None:
     server.session = session = Session()
-    await server.speak(ExecSocket(b"\x00ab", b"", b"\x00c", b"\xff\x00"))
+    await server.speak(Socket(b"\x00ab", b"", b"\x00c", b"\xff\x00"))
     assert session.events == [b"ab", b"c", "end", "closed"]
 
 
 async def test_version_four_has_no_half_close_and_a_client_that_leaves_ends_the_process(server: Server) -> None:
     server.session = session = Session()
-    socket = ExecSocket(b"\x00ab", b"\xff\x00", protocol=EXEC[1], leaves=True)
+    socket = Socket(b"\x00ab", b"\xff\x00", protocol=EXEC[1], leaves=True)
     await server.speak(socket)
     assert session.events == [b"ab", "closed"]
     assert socket.sent == [b"\x01"]
@@ -208,7 +210,7 @@ async def test_version_four_has_no_half_close_and_a_client_that_leaves_ends_the_
 async def test_sizes_are_for_terminals(server: Server) -> None:
     server.session = session = Session(out=[b"$ "])
     size = b'\x04{"Width":120,"Height":40}'
-    socket = ExecSocket(b"\x04garbage", b'\x04{"Width":0,"Height":-1}', size)
+    socket = Socket(b"\x04garbage", b'\x04{"Width":0,"Height":-1}', size)
     await server.speak(socket, "command=sh&stdin=true&stdout=true&stderr=true&tty=true")
     assert session.events == [(120, 40), "closed"]
     assert server.asked is not None
@@ -217,7 +219,7 @@ async def test_sizes_are_for_terminals(server: Server) -> None:
 
 async def test_a_process_that_cannot_start_is_told_on_the_channel(server: Server) -> None:
     server.session = UnavailableError('container not found ("a")')
-    socket = ExecSocket()
+    socket = Socket()
     await server.speak(socket)
     assert len(socket.sent) == 1
     assert socket.status()["message"] == 'Internal error occurred: container not found ("a")'
@@ -329,24 +331,6 @@ async def test_a_closed_client_leaves_no_process(server: Server) -> None:
 # ------------------------------------------------------------------ port-forward
 
 
-class Socket:
-    """The client's side."""
-
-    def __init__(self, protocol: str) -> None:
-        self.protocol = protocol
-        self.to_server: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self.answers: asyncio.Queue[bytes] = asyncio.Queue()
-
-    async def receive(self) -> bytes | None:
-        return await self.to_server.get()
-
-    async def send(self, message: bytes) -> None:
-        await self.answers.put(message)
-
-    async def answer(self) -> bytes:
-        return await asyncio.wait_for(self.answers.get(), 10)
-
-
 async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A program in a pod: answers in capitals once the client has said everything."""
     writer.write((await reader.read()).upper())
@@ -379,7 +363,7 @@ def syn_stream(pack: Any, stream: int, **headers: str) -> bytes:
 
 
 async def test_a_connection_in_a_tunnel(listening: Server) -> None:
-    socket, pack = Socket(TUNNEL), zlib.compressobj(zdict=DICTIONARY)
+    socket, pack = Socket(protocol=TUNNEL), zlib.compressobj(zdict=DICTIONARY)
     answer = await listening.request("x=y", headers=upgrade(*FORWARD), path=PLACE)
     assert answer.upgrade is not None
     serving = asyncio.ensure_future(answer.upgrade.serve(socket))
@@ -429,7 +413,7 @@ async def test_a_client_that_goes_ends_its_connection(monkeypatch: pytest.Monkey
 
     async with await asyncio.start_server(drone, "127.0.0.1", 0) as program:
         port = program.sockets[0].getsockname()[1]
-        socket, pack = Socket(TUNNEL), zlib.compressobj(zdict=DICTIONARY)
+        socket, pack = Socket(protocol=TUNNEL), zlib.compressobj(zdict=DICTIONARY)
         tunnel = SPDYTunnel(socket, partial(asyncio.open_connection, "127.0.0.1"))
         serving = asyncio.ensure_future(tunnel.run())
         for stream, kind in ((1, "error"), (3, "data")):
