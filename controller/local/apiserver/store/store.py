@@ -47,12 +47,10 @@ class Changed(Exception):  # noqa: N818 - an outcome, not a defect
 
 
 class Expired(Exception):  # noqa: N818 - an outcome, not a defect
-    """The version is older than the history; `oldest` is the first that can be asked for."""
+    """The version is older than the history, which begins with the oldest."""
 
     def __init__(self, version: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {version} ({oldest})")
-        self.version = version
-        self.oldest = oldest
 
 
 class ObjectStore:
@@ -146,11 +144,6 @@ class ObjectStore:
     def notified_revision(self) -> int:
         """The version up to which everything was told to those who watch."""
         return self._notified
-
-    @property
-    def oldest(self) -> int:
-        """The oldest version that a watch can begin at."""
-        return self._oldest
 
     def collections(self) -> list[str]:
         """The names of all collections that were used."""

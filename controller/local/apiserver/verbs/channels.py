@@ -12,6 +12,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 import msgspec
 
@@ -45,13 +46,13 @@ async def serve_exec(
     await _Connection(socket, session, request).run()
 
 
+@dataclass(eq=False, slots=True)
 class _Connection:
     """A session and its websocket."""
 
-    def __init__(self, socket: ServerWebSocket, session: ExecSession, request: ExecRequest) -> None:
-        self._socket = socket
-        self._session = session
-        self._request = request
+    _socket: ServerWebSocket
+    _session: ExecSession
+    _request: ExecRequest
 
     async def run(self) -> None:
         """Until the process has ended, or the client is gone: then it is killed. Raises ConnectionError."""
