@@ -2,7 +2,8 @@
 """Webhooks of scenarios: an HTTPS server that answers by the script of a scenario and remembers what it was asked.
 
 A script is what the response of the review holds; `patch` is a list of operations. `seconds` delays the answer,
-`code` is another HTTP status, `text` is a body of its own, and `uid` is another uid than the one asked with.
+`code` is another HTTP status, `text` is a body of its own, and `uid` is another uid than the one asked with. With
+`converts` it converts rods between `v1` and `v2`, or says that it cannot.
 """
 
 import asyncio
@@ -46,11 +47,34 @@ class Hooks:
                     await self.closed.wait()
         if "text" in script or "code" in script:
             return web.Response(status=script.get("code", 200), text=script.get("text", ""))
+        if "converts" in script:
+            return web.json_response({**_kind(review), "response": _converted(review["request"], script["converts"])})
         response = {"uid": review["request"]["uid"], "allowed": True, **script}
         if "patch" in response:
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(json.dumps(response["patch"]).encode()).decode()
         return web.json_response({**_kind(review), "response": response})
+
+
+async def _close_after(_: web.Request, response: web.StreamResponse) -> None:
+    """An API server must know that a connection is closed: else it uses it for its next request."""
+    response.force_close()
+    response.headers["Connection"] = "close"
+
+
+def _converted(asked: Mapping[str, Any], can: bool) -> dict[str, Any]:
+    if not can:
+        return {"uid": asked["uid"], "result": {"status": "Failure", "message": "out of order"}}
+    made = [_rod(one, asked["desiredAPIVersion"]) for one in asked["objects"]]
+    return {"uid": asked["uid"], "result": {"status": "Success"}, "convertedObjects": made}
+
+
+def _rod(document: Mapping[str, Any], wanted: str) -> dict[str, Any]:
+    spec = document["spec"]
+    if wanted.endswith("/v2"):
+        length, _, unit = spec["size"].partition(" ")
+        return {**document, "apiVersion": wanted, "spec": {"length": int(length), "unit": unit}}
+    return {**document, "apiVersion": wanted, "spec": {"size": f"{spec['length']} {spec['unit']}"}}
 
 
 def _kind(review: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,6 +100,7 @@ async def serving(scripts: Mapping[str, Mapping[str, Any]]) -> AsyncIterator[Hoo
     context = _tls(leaf)
     application = web.Application()
     application.router.add_post("/{path:.*}", hooks.answer)
+    application.on_response_prepare.append(_close_after)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=5)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
