@@ -50,7 +50,6 @@ def _mapping(read: Callable[[AnyObject], Mapping[str, str]]) -> Callable[[AnyObj
 
 generation_changed: Predicate = _differs(_spec_version)
 """The spec has changed or deletion has begun. Drops updates of status or metadata. Only for kinds with a generation."""
-resource_version_changed: Predicate = _differs(resource_version_of)
 labels_changed: Predicate = _differs(_mapping(labels_of))
 annotations_changed: Predicate = _differs(_mapping(annotations_of))
 
