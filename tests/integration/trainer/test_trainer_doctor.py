@@ -46,11 +46,11 @@ async def findings(kubeconfig: str, namespace: str) -> dict[str, list[tuple[Seve
         site = await gather(client, pipeline, lambda _: (), shipped_definitions(), namespace)
     finally:
         await client.close()
-    return {
-        one.title: [(finding.severity, finding.message) for finding in one.findings]
-        + ([(None, one.unread)] if one.unread else [])
-        for one in examine(site)
-    }
+    found: dict[str, list[tuple[Severity | None, str]]] = {}
+    for one in examine(site):
+        unread = [(None, one.unread)] if one.unread else []
+        found[one.title] = [*((finding.severity, finding.message) for finding in one.findings), *unread]
+    return found
 
 
 @pytest.mark.real_control_plane("webhooks behind Services")

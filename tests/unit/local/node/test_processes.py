@@ -347,6 +347,7 @@ class Life:
 async def test_a_process_that_is_cancelled_at_any_moment_leaves_nothing(machine: Machine, command: list[str]) -> None:
     await (await machine.run("")).wait()
     before = await eventually(descriptors, lambda _: not lowlevel.marked(str(machine.folder)))
+    step = 0
     for step in itertools.count(1):
         life = Life(step)
         with contextlib.suppress(ProgramStartError):
