@@ -77,8 +77,8 @@ class PlannedWrite:
     An object that is gone already needs no deletion and no removal of a finalizer, so NotFound of these is no error.
     """
 
-    verb: Literal["create", "delete", "patch", "apply", "release", "bind"]
-    """`release` removes the finalizer `body["finalizer"]`."""
+    verb: Literal["create", "delete", "patch", "apply", "release", "bind", "finalize"]
+    """`release` removes the finalizer `body["finalizer"]`; `finalize` writes the spec of a namespace."""
     kind: Resource | MetadataOnly
     obj: Document
     """As it is to be created, else as it was read."""
@@ -273,6 +273,9 @@ async def _send(client: Client, write: PlannedWrite, obj: Document) -> None:
                 await client.apply(write.body, kind=write.kind, force=True, **write.options)
             case "bind":
                 await client.post_subresource(write.kind, name, namespace, "binding", write.body)
+            case "finalize":
+                lock = {"name": name, "uid": uid_of(obj), "resourceVersion": resource_version_of(obj)}
+                await client.update({"metadata": lock, "spec": write.body}, kind=write.kind, subresource="finalize")
             case "release":
                 finalizers = {"$deleteFromPrimitiveList/finalizers": [write.body["finalizer"]]}
                 patch = {"metadata": {"uid": uid_of(obj), **finalizers}}

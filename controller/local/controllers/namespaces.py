@@ -21,10 +21,8 @@ from trainwright.api.objects import (
     finalizers_of,
     name_of,
     namespace_of,
-    resource_version_of,
     spec_of,
     status_of,
-    uid_of,
 )
 from trainwright.controller.local.controllers.base import (
     ControllerBase,
@@ -34,7 +32,7 @@ from trainwright.controller.local.controllers.base import (
     served_kinds,
 )
 from trainwright.controller.local.controllers.objects import ACCOUNT, CONFIG_MAP, NAMESPACE, POD
-from trainwright.controller.runtime import AlreadyExists, Event, Manager, MetadataOnly, NotFound, Result, RetryAfter
+from trainwright.controller.runtime import AlreadyExists, Event, Manager, MetadataOnly, NotFound, Result
 from trainwright.controller.runtime.errors import ApiError
 
 DEFAULT_ACCOUNT = "default"
@@ -158,6 +156,17 @@ def conditions(namespace: Document, content: Content, now: datetime) -> list[Doc
     return result
 
 
+def plan_for_deletion(namespace: Document, content: Content, now: datetime) -> Plan:
+    """Say what is left in a namespace that is being deleted. Once that is said, let it go if nothing is."""
+    status = {**status_of(namespace), "phase": "Terminating", "conditions": conditions(namespace, content, now)}
+    if status != status_of(namespace):
+        return Plan(status=status)
+    if not content.is_empty:
+        return Plan(look_again=AGAIN_SECONDS)
+    left = [finalizer for finalizer in spec_of(namespace).get("finalizers") or () if finalizer != FINALIZER]
+    return Plan(writes=[PlannedWrite(verb="finalize", kind=NAMESPACE, obj=namespace, body={"finalizers": left})])
+
+
 class NamespaceController(ControllerBase):
     """Reconciles namespaces that are being deleted."""
 
@@ -172,15 +181,12 @@ class NamespaceController(ControllerBase):
         if namespace is None or deletion_timestamp_of(namespace) is None or FINALIZER not in finalizers:
             return None
         content = await self._delete_content(key.name)
-        said = conditions(namespace, content, self.now())
-        status = {**status_of(namespace), "phase": "Terminating", "conditions": said}
         with suppress(NotFound):
-            namespace = await self.write_status(NAMESPACE, namespace, status)
-            if not content.is_empty:
-                return RetryAfter(AGAIN_SECONDS, reason="content is left")
-            lock = {"name": key.name, "uid": uid_of(namespace), "resourceVersion": resource_version_of(namespace)}
-            spec = {"finalizers": [finalizer for finalizer in finalizers if finalizer != FINALIZER]}
-            await self.client.update({"metadata": lock, "spec": spec}, kind=NAMESPACE, subresource="finalize")
+            while namespace is not None:
+                plan = plan_for_deletion(namespace, content, self.now())
+                if not await self.carry_out(plan, NAMESPACE, namespace) or plan.writes:
+                    return plan.result()
+                namespace = self.cache.get(NAMESPACE, key.name)
         return None
 
     async def _delete_content(self, namespace: str) -> Content:

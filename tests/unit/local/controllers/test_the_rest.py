@@ -19,7 +19,7 @@ from trainwright.controller.local.controllers.claims import folder_in, plan_for_
 from trainwright.controller.local.controllers.finished import plan_for_job, plan_for_pods
 from trainwright.controller.local.controllers.garbage import SYNC_SECONDS, Graph, OwnerState, plan
 from trainwright.controller.local.controllers.job import JobController
-from trainwright.controller.local.controllers.namespaces import Content, conditions
+from trainwright.controller.local.controllers.namespaces import Content, conditions, plan_for_deletion
 from trainwright.controller.local.controllers.objects import (
     CONFIG_MAP,
     JOB,
@@ -143,6 +143,17 @@ def test_what_is_left_is_named() -> None:
         ),
     }
     assert not Content(undiscovered="down").is_empty
+
+
+def test_a_namespace_goes_once_it_is_said_that_nothing_is_left() -> None:
+    namespace: Document = {"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes", "mine"]}}
+    held = Content(Counter({POD: 1}))
+    for content, wanted in ((held, (None, [], 1.0)), (Content(), (None, [{"finalizers": ["mine"]}], None))):
+        said = plan_for_deletion(namespace, content, NOW)
+        assert (said.status["phase"], said.writes) == ("Terminating", [])
+        namespace["status"] = said.status
+        step = plan_for_deletion(namespace, content, NOW + timedelta(9))
+        assert (step.status or None, [write.body for write in step.writes], step.look_again) == wanted
 
 
 # ---------------------------------------------------------------------- claims
