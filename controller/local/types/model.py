@@ -305,15 +305,6 @@ class Types:
         self.go = go or {}
         self._known: dict[tuple[str, bool | None], Type] = {}
 
-    @cached_property
-    def _kinds(self) -> Mapping[tuple[str, str], str]:
-        return {kind: name for name, model in self._models.items() for kind in kinds_of(model)}
-
-    def of_kind(self, api_version: str, kind: str) -> Type | None:
-        """The type of a kind; None where no model is of it."""
-        name = self._kinds.get((api_version, kind))
-        return None if name is None else self.named(name)
-
     def named(self, name: str, *, atomic: bool | None = None) -> Type:
         """The type of a model; `atomic` overrides whether it has one owner. Raises KeyError if there is none."""
         key = name, atomic

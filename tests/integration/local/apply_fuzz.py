@@ -49,10 +49,8 @@ def normal(answer: Answer) -> str:
 def ours(request: dict[str, Any], types: Types) -> tuple[Answer, dict[str, Any] | None]:
     """Our answer to a case, in the oracle's form, and the object made."""
     reset = fieldset.read(request["reset"].get(request["apiVersion"], {}))
-    kind = types.of_kind(request["apiVersion"], KIND)
-    assert kind is not None
     manager = FieldManager(
-        kind,
+        types.named(f"example.test.{request['apiVersion'].partition('/')[2]}.{KIND}"),
         request["apiVersion"],
         KIND,
         subresource=request["subresource"],

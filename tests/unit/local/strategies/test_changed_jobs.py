@@ -9,14 +9,14 @@ import pytest
 from tests.cases import cases
 from trainwright.controller.local.apiserver.kinds.jobs import JobStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
-from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
+from trainwright.controller.local.apiserver.schema.published.kinds import recorded
 from trainwright.controller.local.types.errors import DocumentError
 
 CASES = cases(__file__)
 
 Document = dict[str, Any]
 
-JOBS = JobStrategy(recorded_kinds()["batch/v1", "Job"])
+JOBS = JobStrategy(next(one for one in recorded().kinds if one.kind == "Job"))
 
 
 def created(strategy: Strategy, spec: Document) -> Document:

@@ -9,13 +9,13 @@ import pytest
 from tests.cases import cases
 from trainwright.api.amounts import of_containers
 from trainwright.controller.local.apiserver.kinds.pods import PodStrategy
-from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
+from trainwright.controller.local.apiserver.schema.published.kinds import recorded
 
 CASES = cases(__file__)
 
 Document = dict[str, Any]
 
-PODS = PodStrategy(recorded_kinds()["v1", "Pod"])
+PODS = PodStrategy(next(one for one in recorded().kinds if one.kind == "Pod"))
 
 
 def pod(*containers: Document, **spec: Any) -> Document:

@@ -5,7 +5,6 @@
 """
 
 import functools
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -130,9 +129,3 @@ class _File(msgspec.Struct):
 def recorded() -> _File:
     """The table. It is shared: do not change it."""
     return msgspec.json.decode(KINDS.read_bytes(), type=_File)
-
-
-@functools.cache
-def recorded_kinds() -> Mapping[tuple[str, str], RecordedKind]:
-    """By apiVersion and kind."""
-    return {(one.api_version, one.kind): one for one in recorded().kinds}
