@@ -61,6 +61,7 @@ from trainwright.controller.runtime import (
 log = logging.getLogger(__name__)
 
 WORKERS = 4
+_REFUSALS = (400, 403, 404, 409, 422)
 _EVENTS = {State.COMPLETE: "TrialComplete", State.FAILED: "TrialFailed", State.PRUNED: "TrialPruned"}
 
 
@@ -203,17 +204,20 @@ class Searches:
             answer = checked(await self._ask(question(job, trials, numbers)), numbers, job)
         except NoAnswerError as error:
             return Problem(reason=names.SAMPLER_FAILED, message=str(error))
-        problem = None
+        failed = None
         for one in answer.trials:
             try:
-                made = await self._create(job, ctx, one.number, one.parameters)
+                trials[one.number] = await self._create(job, ctx, one.number, one.parameters)
             except KubernetesError as error:
-                problem = Problem(reason=names.TRIALS_NOT_CREATED, message=str(error))
+                failed = error
                 break
-            trials[one.number] = made
         if trials.keys() != record.trials.keys():
             await self._save(job, ctx, record, dict(sorted(trials.items())))
-        return problem
+        if failed is None:
+            return None
+        if not _is_refusal(failed):
+            raise failed
+        return Problem(reason=names.TRIALS_NOT_CREATED, message=str(failed))
 
     async def _create(self, job: OptimizationJob, ctx: Context, number: int, parameters: dict[str, str]) -> Trial:
         document = train_job(job, number, parameters)
@@ -279,6 +283,11 @@ class Searches:
                 return await self._save(job, ctx, record, trials)
         record.trials = dict(trials)
         return None
+
+
+def _is_refusal(error: KubernetesError) -> bool:
+    """Whether the API server has refused a request, which it would refuse again."""
+    return getattr(error, "status", 0) in _REFUSALS
 
 
 def _was_over(record: Record, number: int) -> bool:

@@ -253,6 +253,10 @@ def choice(seed: int) -> tuple[Document, str]:
             "resourceNamespace": chance.choice(["", "jobs", "home", "elsewhere"]),
         },
     }
+    gates = config["featureGates"]
+    on = {name for name in GATES if gates.get(name, gates.get("AllAlpha", False))}
+    if "OptimizationJob" in on and not on & {"TrainJobStatus", "ProgressPull"}:
+        gates["ProgressPull"] = True  # or the manager does not start
     if chance.random() < 0.5:
         config["cleanup"] = {"objectTTLSeconds": 60}
     return config, chance.choice(["", "", "jobs", "home"])

@@ -83,6 +83,11 @@ WRONG: Mapping[str, tuple[Path, Mapping[str, Any], str]] = {
         {"config.featureGates": {"Progress": True}},
         "value must be one of 'AllAlpha', 'AllBeta', 'CreatedCondition', 'Explain', 'OptimizationJob'",
     ),
+    "searches without metrics": (
+        MANAGER,
+        {"config.featureGates": {"OptimizationJob": True}},
+        "config.featureGates.OptimizationJob: the value of a trial is a metric that its TrainJob reports",
+    ),
     "an unknown field of the Configuration": (
         MANAGER,
         {"config.metrics.port": 8443},

@@ -359,7 +359,7 @@ def test_another_namespace_is_everywhere(helm: Helm) -> None:
     }
     documents = helm.template(MANAGER, values, namespace="elsewhere")
     definitions = [one for one in documents if one["kind"] == "CustomResourceDefinition"]
-    assert len(definitions) == 3
+    assert len(definitions) == 4
     assert all(one["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"} for one in definitions)
     rest = json.dumps([one for one in documents if one not in definitions])
     assert NAMESPACE not in rest
