@@ -14,20 +14,12 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret, Service
 from trainwright.api.objects import Key, namespace_of
 from trainwright.controller.local.testing.cluster import LocalCluster
 from trainwright.controller.runtime import App, Context, Forbidden, Terminal
+from trainwright.controller.runtime.testing.objects import build, config_map
 from trainwright.controller.runtime.testing.operators import ForbiddenRequests, running
 from trainwright.controller.runtime.testing.tools import ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 
 pytestmark = pytest.mark.local_cluster(rbac=True)
-
-
-def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default", **metadata},
-        "data": data or {},
-    }
 
 
 def data_of(cluster: LocalCluster, name: str) -> Any:
@@ -47,7 +39,9 @@ def test_children_follow_their_owner_and_come_back(local_cluster: LocalCluster) 
         return found and (found["data"], found["metadata"]["labels"], found["metadata"]["ownerReferences"][0]["name"])
 
     with running(app, local_cluster):
-        local_cluster.apply(config_map("a", {"x": "one"}, labels={"copy": "yes"}), config_map("b", {"x": "two"}))
+        local_cluster.apply(
+            config_map("a", data={"x": "one"}, labels={"copy": "yes"}), config_map("b", data={"x": "two"})
+        )
         first = eventually_sync(copied)
         assert first == ({"x": "T05F"}, {"a": "b"}, "a")
         local_cluster.stored.delete("secret", "copy", "default", wait=False)
@@ -66,9 +60,9 @@ def test_what_is_left_over_is_pruned(local_cluster: LocalCluster) -> None:
         return sorted(one["metadata"]["name"] for one in local_cluster.stored.list("secret", "default"))
 
     with running(app, local_cluster):
-        local_cluster.apply(config_map("a", {"x": "", "y": ""}, labels={"parts": "yes"}))
+        local_cluster.apply(config_map("a", data={"x": "", "y": ""}, labels={"parts": "yes"}))
         eventually_sync(names, equals(["x", "y"]))
-        local_cluster.apply(config_map("a", {"y": "", "z": ""}, labels={"parts": "yes"}))
+        local_cluster.apply(config_map("a", data={"y": "", "z": ""}, labels={"parts": "yes"}))
         eventually_sync(names, equals(["y", "z"]))
 
 
@@ -169,7 +163,9 @@ def test_an_owner_that_is_being_deleted_is_left_alone(local_cluster: LocalCluste
         eventually_sync(lambda: {"a", "b"} <= set(seen))
         seen.clear()
         local_cluster.stored.delete("configmap", "a", "default", wait=False)
-        local_cluster.apply(config_map("a", {"x": "y"}, finalizers=["example.com/held"]), config_map("b", {"x": "y"}))
+        local_cluster.apply(
+            config_map("a", data={"x": "y"}, finalizers=["example.com/held"]), config_map("b", data={"x": "y"})
+        )
         eventually_sync(lambda: "b" in seen)
         assert "a" not in seen
 
@@ -190,14 +186,15 @@ def test_changes_of_other_kinds_reach_those_that_they_concern(local_cluster: Loc
             secrets = ctx.list(Secret, labels="counts=yes")
             others = ctx.list(ConfigMap, index=("of", "count"))
             text = {"secrets": str(len(secrets)), "others": ",".join(sorted(one.name for one in others))}
-            await ctx.apply({**config_map("result"), "data": text})
+            await ctx.apply(config_map("result", data=text))
 
     def secret(name: str, counts: str) -> dict[str, Any]:
-        metadata = {"name": name, "namespace": "default", "labels": {"counts": counts}}
-        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        return build(Secret.RESOURCE, name, labels={"counts": counts})
 
     with running(app, local_cluster):
-        local_cluster.apply(config_map("count"), config_map("x", {"of": "count"}), config_map("y", {"of": "z"}))
+        local_cluster.apply(
+            config_map("count"), config_map("x", data={"of": "count"}), config_map("y", data={"of": "z"})
+        )
         local_cluster.apply(secret("a", "yes"), secret("b", "no"), secret("c", "yes"))
         eventually_sync(lambda: data_of(local_cluster, "result"), equals({"secrets": "2", "others": "x"}))
 

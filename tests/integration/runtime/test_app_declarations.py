@@ -2,6 +2,7 @@
 """Declarations that fit together, and those that do not."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret, Service
 from trainwright.api.objects import Key, name_of
 from trainwright.controller.local.testing.cluster import LocalCluster
 from trainwright.controller.runtime import App, ConfigurationError, Context, MetadataOnly
+from trainwright.controller.runtime.testing import objects
 from trainwright.controller.runtime.testing.operators import running
 from trainwright.controller.runtime.testing.waiting import GaveUp, equals, eventually_sync
 
@@ -18,12 +20,7 @@ SELECTED = {"watch": "yes"}
 FINALIZER = "example.com/outside"
 
 
-def config_map(name: str, **metadata: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default", "labels": SELECTED, **metadata},
-    }
+config_map = partial(objects.config_map, labels=SELECTED)
 
 
 async def owners(obj: Any) -> list[Key]:

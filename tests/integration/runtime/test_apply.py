@@ -15,6 +15,7 @@ from trainwright.controller.runtime import ClusterConfig, Conflict, Manager, Met
 from trainwright.controller.runtime.apply.applier import Action
 from trainwright.controller.runtime.errors import ConfigurationError, NotControlled
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.runtime.testing.settle import settle_manager
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 
@@ -31,12 +32,7 @@ def made(name: str, namespace: str, **data: str) -> ConfigMap:
 
 
 def service(namespace: str, *ports: dict[str, object], **spec: object) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "s", "namespace": namespace},
-        "spec": {"ports": list(ports), **spec},
-    }
+    return build(Service.RESOURCE, "s", namespace, spec={"ports": list(ports), **spec})
 
 
 async def test_writes_once_then_only_what_differs(config: ClusterConfig, namespace: str) -> None:
