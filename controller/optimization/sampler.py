@@ -20,6 +20,7 @@ import math
 import random
 import statistics
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ Question = Mapping[str, Any]
 Trial = Mapping[str, Any]
 
 LIBRARIES = {"tpe": ["optuna"], "gp": ["optuna", "scipy", "torch"], "qmc": ["scipy"], "cmaes": ["cmaes"]}
-"""What a sampler imports. The extra `optimization` has all but torch, which takes 2 GB."""
+"""What a sampler imports. The extra `optimization` has all but torch, which takes 2 GB, and 250 MB of memory."""
 WRONG, MISSING = 1, 3
 _STARTUP = 10
 """TPE learns nothing from fewer trials, as Optuna's."""
@@ -59,6 +60,10 @@ def main() -> int:
     except SamplerError as error:
         print(error, file=sys.stderr)
         return error.code
+    except Exception as error:  # a library has failed
+        traceback.print_exc()
+        print(f"the sampler failed: {type(error).__name__}: {error}", file=sys.stderr)
+        return WRONG
     return 0
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.test_local import TRAINWRIGHT, Shell
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
+pytestmark = pytest.mark.timeout(900)
 SCRIPT = """
 import os, sys, time
 from trainwright.progress import Reporter
@@ -91,11 +92,12 @@ def test_ctrl_c_keeps_what_has_ended_and_resume_goes_on(shell: Shell, script: Pa
     (script.parent / "wait").touch()
     command = ("tune", *SEARCH, "--trials=3", "--job-name=second", str(script), "--", "--rate", "{lr}")
     with shell.start(*command) as begun:
+        assert begun.stdout is not None
+        first = next(line for line in begun.stdout if line.startswith("trial 1: "))
         eventually_sync(lambda: "Running" in shell.local("show", "second-2").stdout, seconds=180)
         begun.send_signal(signal.SIGINT)
-        said, errors = begun.communicate(timeout=120)
-    assert begun.returncode == 130, said + errors
-    assert [number for number, _, _ in values_of(said)] == [1]
+        _, errors = begun.communicate()
+    assert begun.returncode == 130, errors
     assert "interrupted: 1/3 trials, 1 not over" in errors
     assert "trainwright local tune --resume=second" in errors
     assert "Suspended" in shell.local("show", "second-2").stdout
@@ -112,7 +114,7 @@ def test_ctrl_c_keeps_what_has_ended_and_resume_goes_on(shell: Shell, script: Pa
     done = shell.local("tune", "--resume=second", seconds=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(number for number, _, _ in values_of(done.stdout)) == [1, 2, 3]
-    assert values_of(said)[0] in values_of(done.stdout)
+    assert values_of(first)[0] in values_of(done.stdout)
 
 
 def test_a_search_without_a_value_fails_with_the_reason_of_its_first_trial(shell: Shell, tmp_path: Path) -> None:

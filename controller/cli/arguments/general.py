@@ -93,12 +93,12 @@ COMMANDS = {
     "explain": Command(
         "say why a TrainJob does not train",
         "explain:run",
-        "Say in one sentence why a TrainJob does not train, or that it does. Reads the cluster of the "
-        "kubeconfig and changes nothing; needs no manager. Exit code 0 if the job runs or is complete, 1 if it "
-        "failed or is stuck, 3 if it waits; 2 for a wrong command line, and for a job or cluster that cannot be "
-        "read.",
+        "Say in one sentence why a TrainJob does not train, or that it does; of an OptimizationJob, how its trials "
+        "stand. Reads the cluster of the kubeconfig and changes nothing; needs no manager. Exit code 0 if the job "
+        "runs or is complete, 1 if it failed or is stuck, 3 if it waits; 2 for a wrong command line, and for a job or "
+        "cluster that cannot be read.",
         [
-            argument("job JOB", "name of the TrainJob, or `latest` for the newest"),
+            argument("job JOB", "name of the TrainJob or OptimizationJob, or `latest` for the newest TrainJob"),
             argument("-n, --namespace", "its namespace (default: the one of the kubeconfig's context)"),
             flag("--all", "show all causes that were found, not only the first two"),
             output("text", "json"),

@@ -263,3 +263,13 @@ def test_a_question_that_cannot_be_answered_ends_with_a_sentence() -> None:
     done = run(json.dumps(question("cmaes", parameters=[BATCH])))
     assert (done.returncode, done.stdout) == (sampler.WRONG, "")
     assert done.stderr.splitlines()[-1].startswith("the sampler cmaes needs two parameters")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("{", "the sampler failed: JSONDecodeError: "), (json.dumps(question("none")), "the sampler failed: KeyError: ")],
+)
+def test_what_goes_wrong_otherwise_ends_with_a_sentence_too(asked: str, said: str) -> None:
+    done = run(asked)
+    assert (done.returncode, done.stdout) == (sampler.WRONG, "")
+    assert done.stderr.splitlines()[-1].startswith(said)
