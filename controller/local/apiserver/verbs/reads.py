@@ -128,12 +128,13 @@ class ResourceReads:
             metadata.setdefault("continue", "")
         if wanted.form == "object" and not wanted.yaml:
             return ServerResponse(body=list_bytes(served, items, metadata))
-        documents = [served.named(one.document()) for one in items]
+        # One at a time: what is made of each is small, and thousands of documents at once keep the collector busy.
+        documents = (served.named(one.document()) for one in items)
         if wanted.form != "object":
             return answered(formed(call, documents, wanted, metadata=metadata, now=call.now), wanted)
-        items_ = documents if served.custom else [_without_kind(one) for one in documents]
+        written = [one if served.custom else _without_kind(one) for one in documents]
         head = {"apiVersion": served.api_version, "kind": served.listed_as, "metadata": metadata}
-        return answered({**head, "items": items_}, wanted)
+        return answered({**head, "items": written}, wanted)
 
     async def select(
         self, call: RequestInfo, options: ListOptions, selection: ObjectSelection
@@ -197,7 +198,7 @@ class ResourceReads:
 
 def formed(
     call: RequestInfo,
-    documents: Sequence[Document],
+    documents: Iterable[Document],
     wanted: MediaTypeOptions,
     *,
     now: datetime,
@@ -208,8 +209,10 @@ def formed(
 
     `metadata` is that of a list, None for one object. Raises StatusError where the other of both was asked for.
     """
-    of_list, version = metadata is not None, wanted.version
-    about: Document = metadata if metadata is not None else documents[0].get("metadata") or {}
+    of_list, version, single = metadata is not None, wanted.version, Document()
+    if not of_list:
+        (single,) = documents = list(documents)
+    about: Document = metadata if metadata is not None else single.get("metadata") or {}
     if wanted.form == "table":
         include = include_of(call.request.param("includeObject"))
         how = table_format(call.resource)
@@ -218,7 +221,7 @@ def formed(
         kind = bodies.go_type(call.resource, of_list=of_list)
         what = f"is {'' if of_list else 'not '}a list ({kind})"
         raise errors.form_not_acceptable(f"you requested {wanted.kind}, but the requested object {what}")
-    return partial_metadata_list(documents, about, version) if of_list else partial_metadata(documents[0], version)
+    return partial_metadata_list(documents, about, version) if of_list else partial_metadata(single, version)
 
 
 def shown(call: RequestInfo, document: Document, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:
