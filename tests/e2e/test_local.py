@@ -233,14 +233,6 @@ def test_a_cluster_that_belongs_to_a_run_is_not_said_to_be_free(shell: Shell) ->
     assert (status.returncode, status.stdout) == (1, said)
 
 
-def test_only_the_folder_of_a_cluster_is_deleted(shell: Shell) -> None:
-    (shell.folder / "mine").mkdir()
-    done = shell.local("down", "--delete", f"--dir={shell.folder / 'mine'}")
-    assert done.returncode == 1
-    assert "it is not the folder of a cluster" in done.stderr
-    assert (shell.folder / "mine").is_dir()
-
-
 def test_a_manifest_brings_what_the_job_needs(up: Shell) -> None:
     file = Path(up.job("import os; print(os.environ['WORD'])"))
     needs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\ndata: {word: from a file}\n---\n"

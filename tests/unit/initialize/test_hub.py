@@ -29,14 +29,19 @@ FILES = {
 @pytest.fixture
 async def hub() -> AsyncIterator[Hub]:
     model = Repository(dict(FILES), large=("model.safetensors",), revisions=("main", "v1", "refs/pr/1"))
-    async with serving(
-        Hub({"models/o/n": model, "datasets/o/n": Repository({"data/x.parquet": b"x", "y.csv": b"y"})})
-    ) as it:
+    other, data = Repository({"other.gguf": b"gguf"}), Repository({"data/x.parquet": b"x", "y.csv": b"y"})
+    async with serving(Hub({"models/o/n": model, "models/o/other": other, "datasets/o/n": data})) as it:
         yield it
 
 
 async def fetch(hub: Hub, target: Path, address: str = "hf://o/n", kind: Kind = "model", **variables: str) -> Outcome:
     return await initialize(address, target, kind, {"HF_ENDPOINT": hub.url, **variables})
+
+
+async def fetched(hub: Hub, target: Path, address: str = "hf://o/n", kind: Kind = "model", **variables: str) -> Outcome:
+    outcome = await fetch(hub, target, address, kind, **variables)
+    assert outcome.error is None, outcome.sentence
+    return outcome
 
 
 def marker(target: Path) -> bytes:
@@ -48,8 +53,7 @@ def model(hub: Hub) -> Repository:
 
 
 async def test_a_model_is_its_weights_and_texts(hub: Hub, tmp_path: Path) -> None:
-    outcome = await fetch(hub, tmp_path)
-    assert outcome.error is None
+    await fetched(hub, tmp_path)
     assert tree(tmp_path) == {name: data for name, data in FILES.items() if not name.endswith((".bin", ".md"))}
     assert [one for one in hub.requests if one.startswith("HEAD")] == []
     # Revision, tree, four files of which the large one is redirected and the empty one not asked for.
@@ -57,8 +61,7 @@ async def test_a_model_is_its_weights_and_texts(hub: Hub, tmp_path: Path) -> Non
 
 
 async def test_a_data_set_is_the_whole_repository_whatever_follows_the_name(hub: Hub, tmp_path: Path) -> None:
-    outcome = await fetch(hub, tmp_path, "hf://o/n/data/x.parquet", "dataset")
-    assert outcome.error is None
+    await fetched(hub, tmp_path, "hf://o/n/data/x.parquet", kind="dataset")
     assert tree(tmp_path) == {"data/x.parquet": b"x", "y.csv": b"y"}
 
 
@@ -82,8 +85,7 @@ async def test_no_file_is_left(hub: Hub, tmp_path: Path) -> None:
 
 
 async def test_a_model_without_weights_is_warned_of(hub: Hub, tmp_path: Path) -> None:
-    outcome = await fetch(hub, tmp_path, IGNORE_PATTERNS="*.safetensors")
-    assert outcome.error is None
+    outcome = await fetched(hub, tmp_path, IGNORE_PATTERNS="*.safetensors")
     assert outcome.said("the source has *.bin: name them in ALLOW_PATTERNS")
 
 
@@ -95,13 +97,13 @@ async def test_the_second_start_is_one_request_and_of_a_commit_none(hub: Hub, tm
     pinned = f"hf://o/n@{COMMIT}"
     await fetch(hub, tmp_path, pinned)
     hub.requests.clear()
-    assert (await fetch(hub, tmp_path, pinned)).error is None
+    await fetched(hub, tmp_path, pinned)
     assert hub.requests == []
 
 
 @pytest.mark.parametrize("address", ["hf://o/n@v1", "hf://o/n?revision=v1", "HF://o/n@refs/pr/1"])
 async def test_revisions(hub: Hub, tmp_path: Path, address: str) -> None:
-    assert (await fetch(hub, tmp_path, address)).error is None
+    await fetched(hub, tmp_path, address)
 
 
 async def test_a_branch_that_moved_brings_changes_only(hub: Hub, tmp_path: Path) -> None:
@@ -110,8 +112,7 @@ async def test_a_branch_that_moved_brings_changes_only(hub: Hub, tmp_path: Path)
     model(hub).files["config.json"] = b'{"a": 1}'
     del model(hub).files["empty.txt"]
     hub.requests.clear()
-    outcome = await fetch(hub, tmp_path)
-    assert outcome.error is None
+    await fetched(hub, tmp_path)
     assert [one for one in hub.requests if "resolve" in one] == [f"GET /o/n/resolve/{'b' * 40}/config.json"]
     assert tree(tmp_path).keys() == {"config.json", "folder/tokenizer.json", "model.safetensors"}
 
@@ -119,8 +120,7 @@ async def test_a_branch_that_moved_brings_changes_only(hub: Hub, tmp_path: Path)
 async def test_another_model_takes_the_files_of_the_first_away_and_no_others(hub: Hub, tmp_path: Path) -> None:
     await fetch(hub, tmp_path)
     (tmp_path / "mine.txt").write_text("mine")
-    hub.repositories["models/o/other"] = Repository({"other.gguf": b"gguf"})
-    assert (await fetch(hub, tmp_path, "hf://o/other")).error is None
+    await fetched(hub, tmp_path, "hf://o/other")
     assert tree(tmp_path) == {"mine.txt": b"mine", "other.gguf": b"gguf"}
 
 
@@ -132,7 +132,7 @@ async def test_a_switch_that_fails_half_way_leaves_no_marker_and_no_foreign_file
     assert (await fetch(hub, tmp_path, "hf://o/other")).word == "Damaged"
     assert not (tmp_path / ".trainwright/manifest.json").exists()
     hub.repositories["models/o/third"] = Repository({"c.gguf": b"gguf"})
-    assert (await fetch(hub, tmp_path, "hf://o/third")).error is None
+    await fetched(hub, tmp_path, "hf://o/third")
     assert tree(tmp_path) == {"c.gguf": b"gguf"}
 
 
@@ -142,9 +142,7 @@ async def test_another_model_deletes_no_file_that_was_changed_since(hub: Hub, tm
     (tmp_path / "config.json").unlink()
     (tmp_path / "config.json").mkdir()
     (tmp_path / "config.json/mine").write_text("mine")
-    hub.repositories["models/o/other"] = Repository({"other.gguf": b"gguf"})
-    outcome = await fetch(hub, tmp_path, "hf://o/other")
-    assert outcome.error is None
+    outcome = await fetched(hub, tmp_path, "hf://o/other")
     assert outcome.said("warning: model.safetensors stays: an earlier run fetched it, and it was changed since")
     kept = {"model.safetensors": b"trained in place", "config.json/mine": b"mine"}
     assert tree(tmp_path) == {**kept, "other.gguf": b"gguf"}
@@ -154,8 +152,7 @@ async def test_another_model_takes_away_files_that_were_copied_without_their_tim
     await fetch(hub, tmp_path)
     for name in tree(tmp_path):
         os.utime(tmp_path / name)
-    hub.repositories["models/o/other"] = Repository({"other.gguf": b"gguf"})
-    assert (await fetch(hub, tmp_path, "hf://o/other")).error is None
+    await fetched(hub, tmp_path, "hf://o/other")
     assert tree(tmp_path) == {"other.gguf": b"gguf"}
 
 
@@ -163,8 +160,7 @@ async def test_a_run_that_failed_makes_no_file_of_the_user_ours(hub: Hub, tmp_pa
     (tmp_path / "b.json").write_text("mine")
     hub.repositories["models/o/first"] = Repository({"a.json": b"1", "b.json": b"23"}, sent={"b.json": b"33"})
     assert (await fetch(hub, tmp_path, "hf://o/first")).word == "Damaged"
-    hub.repositories["models/o/other"] = Repository({"other.gguf": b"gguf"})
-    assert (await fetch(hub, tmp_path, "hf://o/other")).error is None
+    await fetched(hub, tmp_path, "hf://o/other")
     assert tree(tmp_path) == {"b.json": b"mine", "other.gguf": b"gguf"}
 
 
@@ -183,8 +179,7 @@ async def test_a_file_is_noted_before_it_has_its_name(
     with pytest.raises(ExceptionGroup):
         await fetch(hub, tmp_path, TRAINWRIGHT_CONNECTIONS="1")
     monkeypatch.undo()
-    hub.repositories["models/o/other"] = Repository({"other.gguf": b"gguf"})
-    assert (await fetch(hub, tmp_path, "hf://o/other")).error is None
+    await fetched(hub, tmp_path, "hf://o/other")
     assert tree(tmp_path) == {"other.gguf": b"gguf"}
 
 
@@ -197,7 +192,7 @@ async def test_a_file_that_was_changed_comes_again_alone(hub: Hub, tmp_path: Pat
     else:
         file.write_bytes(b"" if change == "cut" else b"[]")
     hub.requests.clear()
-    assert (await fetch(hub, tmp_path)).error is None
+    await fetched(hub, tmp_path)
     assert [one.rpartition("/")[2] for one in hub.requests if "resolve" in one] == ["config.json"]
     assert file.read_bytes() == b"{}"
 
@@ -205,7 +200,7 @@ async def test_a_file_that_was_changed_comes_again_alone(hub: Hub, tmp_path: Pat
 async def test_files_that_are_there_are_adopted_by_their_hash(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(WEIGHTS)
     (tmp_path / "config.json").write_bytes(b"[]")
-    assert (await fetch(hub, tmp_path)).error is None
+    await fetched(hub, tmp_path)
     assert not any("safetensors" in one for one in hub.requests)
     assert (tmp_path / "config.json").read_bytes() == b"{}"
 
@@ -213,8 +208,7 @@ async def test_files_that_are_there_are_adopted_by_their_hash(hub: Hub, tmp_path
 @pytest.mark.parametrize("times", [1, 3])
 async def test_a_cut_connection_goes_on_inside_the_file(hub: Hub, tmp_path: Path, times: int) -> None:
     hub.faults.append(cut_after(WEIGHTS, MIB // 2 + 7, times=times, path="/cdn/"))
-    outcome = await fetch(hub, tmp_path)
-    assert outcome.error is None
+    outcome = await fetched(hub, tmp_path)
     assert len(outcome.pauses) == times
     assert (tmp_path / "model.safetensors").read_bytes() == WEIGHTS
     # The last answer had only the rest.
@@ -229,7 +223,7 @@ async def test_a_connection_that_is_always_cut_ends_with_a_sentence_and_a_part(h
     assert not (tmp_path / "model.safetensors").exists()
     assert part_of_the_largest(tmp_path).read_bytes() == WEIGHTS[:5000]
     hub.faults.clear()
-    assert (await fetch(hub, tmp_path)).error is None
+    await fetched(hub, tmp_path)
     assert hub.bytes_sent < len(WEIGHTS)
     assert list((tmp_path / ".trainwright").glob("parts/*")) == []
 
@@ -240,7 +234,7 @@ async def test_a_part_of_other_content_is_dropped(hub: Hub, tmp_path: Path) -> N
     hub.faults.clear()
     model(hub).commit = "c" * 40
     model(hub).files["model.safetensors"] = WEIGHTS[::-1]
-    assert (await fetch(hub, tmp_path)).error is None
+    await fetched(hub, tmp_path)
     assert (tmp_path / "model.safetensors").read_bytes() == WEIGHTS[::-1]
 
 
@@ -253,7 +247,7 @@ async def test_no_part_with_wrong_bytes_stays(hub: Hub, tmp_path: Path) -> None:
     assert (await fetch(hub, tmp_path)).word == "Damaged"
     assert wrong not in parts(tmp_path)
     model(hub).sent.clear()
-    assert (await fetch(hub, tmp_path)).error is None
+    await fetched(hub, tmp_path)
     assert (tmp_path / "model.safetensors").read_bytes() == WEIGHTS
 
 
@@ -261,16 +255,15 @@ async def test_no_part_with_wrong_bytes_stays(hub: Hub, tmp_path: Path) -> None:
 async def test_a_bit_that_turned_under_an_unchanged_time_is_found_where_it_is_asked_for(
     hub: Hub, tmp_path: Path, verify: str
 ) -> None:
-    assert (await fetch(hub, tmp_path)).error is None
+    await fetched(hub, tmp_path)
     path = tmp_path / "model.safetensors"
     times = path.stat()
     path.write_bytes(b"x" + WEIGHTS[1:])
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    outcome = await fetch(hub, tmp_path, TRAINWRIGHT_VERIFY=verify)
-    assert outcome.error is None
+    await fetched(hub, tmp_path, TRAINWRIGHT_VERIFY=verify)
     assert (path.read_bytes() == WEIGHTS) is (verify == "on")
     sent = hub.bytes_sent
-    assert (await fetch(hub, tmp_path, TRAINWRIGHT_VERIFY="on")).error is None
+    await fetched(hub, tmp_path, TRAINWRIGHT_VERIFY="on")
     assert (hub.bytes_sent == sent) is (verify == "on")
 
 
@@ -308,7 +301,7 @@ async def test_space_is_looked_at_before_the_first_byte(hub: Hub, tmp_path: Path
     assert "1073741824.0 GiB are needed" in outcome.sentence
     assert not any("resolve" in one for one in hub.requests)
     model(hub).sizes.clear()
-    assert (await fetch(hub, tmp_path)).error is None
+    await fetched(hub, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -325,15 +318,13 @@ async def test_servers_in_trouble_are_asked_again(
     hub: Hub, tmp_path: Path, answers: list[web.Response], pauses: list[int], path: str
 ) -> None:
     hub.faults.append(answering(path, *answers))  # type: ignore[arg-type]
-    outcome = await fetch(hub, tmp_path)
-    assert outcome.error is None
+    outcome = await fetched(hub, tmp_path)
     assert outcome.pauses == pauses
 
 
 async def test_an_expired_signature_is_asked_for_again(hub: Hub, tmp_path: Path) -> None:
     hub.faults.append(answering("/cdn/", lambda: web.Response(status=403)))
-    outcome = await fetch(hub, tmp_path)
-    assert outcome.error is None
+    await fetched(hub, tmp_path)
     assert len([one for one in hub.requests if one.endswith("model.safetensors") and "resolve" in one]) == 2
 
 
@@ -341,8 +332,7 @@ async def test_an_expired_signature_is_asked_for_again(hub: Hub, tmp_path: Path)
 async def test_a_complete_folder_survives_a_hub_that_is_down(hub: Hub, tmp_path: Path, status: int) -> None:
     await fetch(hub, tmp_path)
     hub.faults.append(answering("/api/", *[lambda: web.Response(status=status)] * 5))
-    outcome = await fetch(hub, tmp_path)
-    assert outcome.error is None
+    outcome = await fetched(hub, tmp_path)
     assert outcome.said("is complete at revision")
 
 
@@ -360,7 +350,7 @@ async def test_offline(hub: Hub, tmp_path: Path) -> None:
     assert (await fetch(hub, tmp_path, HF_HUB_OFFLINE="1")).word == "Unreachable"
     await fetch(hub, tmp_path)
     hub.requests.clear()
-    assert (await fetch(hub, tmp_path, HF_HUB_OFFLINE="1")).error is None
+    await fetched(hub, tmp_path, HF_HUB_OFFLINE="1")
     assert hub.requests == []
 
 
@@ -437,8 +427,7 @@ async def test_a_listing_without_an_end_ends_at_once(hub: Hub, tmp_path: Path, c
 
 async def test_pages_stay_on_the_mirror(hub: Hub, tmp_path: Path) -> None:
     hub.page, hub.next_host = 2, "https://hub.example.com"
-    outcome = await fetch(hub, tmp_path)
-    assert outcome.error is None
+    await fetched(hub, tmp_path)
     assert len([one for one in hub.requests if "/tree/" in one]) == 3
     assert len(tree(tmp_path)) == 4
 
@@ -476,8 +465,7 @@ async def test_a_marker_that_cannot_be_read_is_no_marker(hub: Hub, tmp_path: Pat
     await fetch(hub, tmp_path)
     (tmp_path / ".trainwright/manifest.json").write_bytes(data)
     hub.requests.clear()
-    outcome = await fetch(hub, tmp_path)
-    assert outcome.error is None
+    outcome = await fetched(hub, tmp_path)
     assert outcome.said("cannot be read by this version")
     assert not any("resolve" in one for one in hub.requests)
 
