@@ -312,7 +312,7 @@ def main() -> None:
                 take_search(album)
                 browser.close()
         finally:
-            cluster.close()
+            cluster.end()
 
 
 if __name__ == "__main__":

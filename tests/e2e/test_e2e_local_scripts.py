@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_local import TRAINWRIGHT, Shell
+from tests.e2e.shell import TRAINWRIGHT, Shell
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 RUN = ("run", "--runtime=xgboost-distributed")
@@ -26,11 +26,9 @@ print("beside me:", __import__("beside").WORD, "in", os.getcwd())
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """A shell with a cluster that runs."""
-    made = Shell(tmp_path_factory.mktemp("scripts"))
-    made.set("XDG_CACHE_HOME", str(made.folder / "cache"))
-    assert made.local("up").returncode == 0
-    yield made
-    made.end()
+    folder = tmp_path_factory.mktemp("scripts")
+    with Shell.with_cluster(folder, XDG_CACHE_HOME=str(folder / "cache")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -148,8 +146,8 @@ def test_a_change_of_the_environment_needs_no_restart_of_the_cluster(shell: Shel
     # The writer of that environment reports to the cluster, which may write it down after the end of the job.
     eventually_sync(lambda: shell.local("jobs").stdout, contains("100%"))
     (project / ".env").write_text("WORD='of a file'\n")
-    shell.set("VIRTUAL_ENV", str(venv))
-    shell.set("PATH", os.pathsep.join([str(venv / "bin"), os.environ["PATH"]]))
+    shell.environment["VIRTUAL_ENV"] = str(venv)
+    shell.environment["PATH"] = os.pathsep.join([str(venv / "bin"), os.environ["PATH"]])
     found = shell.local(*RUN, script, f"--env-file={project / '.env'}")
     assert f"| Python of {venv}, the active virtual environment\n" in found.stdout
     assert f"[rank 0] prefix {venv} of a file\n" in found.stdout, found.stderr

@@ -1,36 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults that processes can show, on the local cluster: the first sentence of `trainwright explain`."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.e2e.shell import TRAINWRIGHT, Shell
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
-TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
 
-
-class Cluster:
-    """A local cluster, as its user has it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
-        self._environment["KUBECONFIG"] = str(folder / "cluster" / "kubeconfig")
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*TRAINWRIGHT, *arguments], env=self._environment, capture_output=True, text=True, check=False, timeout=120
-        )
-
-    def local(self, command: str, *arguments: str) -> None:
-        done = self.run("local", command, f"--dir={self.folder / 'cluster'}", *arguments)
-        assert done.returncode == 0, done.stderr
+class Cluster(Shell):
+    """A user who asks why, of a local cluster."""
 
     def submit(self, name: str, nodes: int = 1, **trainer: object) -> None:
         job = {
@@ -41,7 +23,8 @@ class Cluster:
         }
         file = self.folder / f"{name}.yaml"
         file.write_text(yaml.safe_dump(job))
-        self.local("run", "--detach", f"--file={file}")
+        done = self.local("run", "--detach", f"--file={file}")
+        assert done.returncode == 0, done.stderr
 
     def says(self, name: str, beginning: str, *words: str) -> subprocess.CompletedProcess[str]:
         """The explanation, as soon as it begins like this and has these words."""
@@ -54,7 +37,7 @@ class Cluster:
     def wait_for(self, name: str, beginning: str) -> None:
         """Wait in one process until the explanation begins like this; `says` starts one for each look."""
         command = [*TRAINWRIGHT, "explain", name, "--watch"]
-        with subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE, text=True) as watching:
+        with subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True) as watching:
             assert watching.stdout is not None
             assert any(line.startswith(beginning) for line in watching.stdout)
             watching.terminate()
@@ -62,10 +45,8 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("explain"))
-    made.local("up")
-    yield made
-    made.local("down", "--delete")
+    with Cluster.with_cluster(tmp_path_factory.mktemp("explain")) as made:
+        yield made
 
 
 def test_a_rank_that_fails_with_the_last_line_of_its_log(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.test_local import NAMESPACES, Shell
+from tests.e2e.shell import NAMESPACES, Shell
 from tests.e2e.test_local_initializers import DATA, MODEL, SAMPLE
 from tests.e2e.test_local_initializers import TOKEN as HUB_TOKEN
 from tests.e2e.trainings import installed
@@ -119,8 +119,7 @@ async def test_the_sdk_trains_with_its_initializer_classes(tmp_path: Path) -> No
     # A file: the SDK reads the source of the function.
     (script := tmp_path / "sdk.py").write_text(SDK)
     async with serving(Hub(repositories, tokens=(HUB_TOKEN,))) as hub:
-        shell = Shell(tmp_path)
-        shell.set("HF_ENDPOINT", hub.url)
+        shell = Shell(tmp_path, HF_ENDPOINT=hub.url)
         up = await asyncio.to_thread(shell.local, "up", f"--dir={tmp_path}/cluster")
         assert up.returncode == 0, up.stderr
         client = Client(HTTPTransport(load_config(tmp_path / "cluster" / "kubeconfig")))

@@ -6,81 +6,19 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import kubernetes
 import pytest
 
+from tests.e2e.shell import RANK, TRAINWRIGHT, Shell
 from tests.processes import alive
 from tests.soak import durability
-from tests.unit.local.node.modes import REFUSED
 from trainwright.controller.cli import state
-from trainwright.controller.cli.main import main
 from trainwright.controller.cli.versions import public_data
 from trainwright.controller.local.node.volumes import temporary_of
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
-
-TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
-JOB = """
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainJob
-metadata:
-  name: job
-spec:
-  runtimeRef:
-    name: xgboost-distributed
-  trainer:
-    numNodes: {nodes}
-    command: [python, -c]
-    args:
-      - |
-        {program}
-"""
-
-
-class Shell:
-    """A user's shell: runs commands with a state folder of the test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder)}
-        self._environment.pop("KUBECONFIG", None)
-
-    def local(self, *arguments: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*TRAINWRIGHT, "local", *arguments],
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=seconds,
-        )
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*TRAINWRIGHT, "local", *arguments],
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def end(self) -> None:
-        """End the cluster, if one runs, and delete it; in this process, since a command takes a quarter of a second."""
-        folder = self.folder / "trainwright" / "local" / "default"
-        assert main(["local", "down", "--delete", f"--dir={folder}"]) == 0
-
-    def set(self, name: str, value: str) -> None:
-        """Set a variable of the shell."""
-        self._environment[name] = value
-
-    def job(self, program: str, name: str = "job.yaml", *, nodes: int = 2) -> str:
-        """A manifest whose processes run the program."""
-        file = self.folder / name
-        file.write_text(JOB.format(program=program.strip().replace("\n", "\n        "), nodes=nodes))
-        return str(file)
 
 
 @pytest.fixture
@@ -92,17 +30,9 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A shell whose cluster is up, for tests that are not about the life of a cluster: starting one takes a second."""
-    made = Shell(tmp_path_factory.mktemp("up"))
-    assert made.local("up").returncode == 0
-    yield made
-    made.end()
-
-
-RANK = "import os; rank = os.environ['DMLC_TASK_ID']"
-
-
-NAMESPACES = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
+    """A shell whose cluster is up, for tests that are not about the life of a cluster."""
+    with Shell.with_cluster(tmp_path_factory.mktemp("up")) as made:
+        yield made
 
 
 def test_a_job_runs_and_its_lines_are_shown(shell: Shell) -> None:
@@ -113,7 +43,7 @@ def test_a_job_runs_and_its_lines_are_shown(shell: Shell) -> None:
     assert {"[rank 0] rank 0 of 2", "[rank 1] rank 1 of 2", "the job is Complete"} <= set(lines)
     # What the controllers log is in a file.
     assert done.stderr == ""
-    assert (shell.folder / "trainwright" / "local" / "default" / "cluster.log").is_file()
+    assert (shell.cluster / "cluster.log").is_file()
 
 
 def test_training_reports_its_progress(shell: Shell) -> None:
@@ -128,11 +58,11 @@ authority = ssl.create_default_context(cafile=os.environ['KUBEFLOW_TRAINER_SERVE
 with urllib.request.urlopen(request, timeout=30, context=authority) as answer:
     print(answer.status, answer.read().decode())
 """
-    shell.set("HTTPS_PROXY", "http://127.0.0.1:9")
+    shell.environment["HTTPS_PROXY"] = "http://127.0.0.1:9"
     done = shell.local("run", "--file", shell.job(program, nodes=1))
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"progressPercentage":42' in done.stdout.replace(" ", "")
-    port = (shell.folder / "trainwright" / "local" / "default" / "status-port").read_text()
+    port = (shell.cluster / "status-port").read_text()
     assert f"[rank 0] https://127.0.0.1:{port}\n" in done.stdout
 
 
@@ -212,7 +142,7 @@ def test_what_cannot_run_here_is_refused_before_anything_is_created(shell: Shell
     assert done.returncode == 125, done.stdout + done.stderr
     assert done.stdout == ""
     assert "runtime flux-distributed cannot run on a local cluster: container flux-installer of node" in done.stderr
-    assert not list((shell.folder / "trainwright" / "local" / "default" / "pods").iterdir())
+    assert not list((shell.cluster / "pods").iterdir())
     assert "work         0 TrainJobs, 0 of 0 pods running" in shell.local("status").stdout
 
 
@@ -223,9 +153,8 @@ def test_a_job_ends_after_its_timeout(up: Shell) -> None:
 
 
 def test_a_cluster_that_belongs_to_a_run_is_not_said_to_be_free(shell: Shell) -> None:
-    folder = shell.folder / "trainwright" / "local" / "default"
-    state.claim(folder)
-    with state.held(folder):
+    state.claim(shell.cluster)
+    with state.held(shell.cluster):
         run, status = shell.local("run", "--file", shell.job("pass")), shell.local("status")
     assert run.returncode == 125, run.stdout + run.stderr
     assert "or belongs to a `run`; for several jobs at once, start a cluster first with: trainw" in run.stderr
@@ -390,7 +319,7 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     assert shell.local("status").returncode == 1
     up = shell.local("up")
     assert up.returncode == 0, up.stdout + up.stderr
-    folder = shell.folder / "trainwright" / "local" / "default"
+    folder = shell.cluster
     assert f"export KUBECONFIG={folder / 'kubeconfig'}" in up.stdout
     assert (folder.stat().st_mode & 0o777, (folder / "kubeconfig").stat().st_mode & 0o777) == (0o700, 0o600)
     assert public(folder / "kubeconfig") == public_data()

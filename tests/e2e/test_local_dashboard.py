@@ -14,7 +14,7 @@ from urllib.error import HTTPError, URLError
 import msgspec
 import pytest
 
-from tests.e2e.test_local import TRAINWRIGHT, Shell
+from tests.e2e.shell import TRAINWRIGHT, Shell
 from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
@@ -67,9 +67,8 @@ def test_a_cluster_that_stays_prints_its_page_and_ends_it(tmp_path: Path) -> Non
         assert address_in(shell.local("up").stdout) == address
         assert f"dashboard    {address}\n" in shell.local("status").stdout
         # Who may read the folder may see the jobs; the log may be sent to others.
-        folder = tmp_path / "trainwright" / "local" / "default"
-        assert (folder.stat().st_mode & 0o777) == 0o700
-        assert "token" not in (folder / "cluster.log").read_text()
+        assert (shell.cluster.stat().st_mode & 0o777) == 0o700
+        assert "token" not in (shell.cluster / "cluster.log").read_text()
         assert "token" not in shell.local("list").stdout
 
         page = Page(address)

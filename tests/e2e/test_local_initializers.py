@@ -11,7 +11,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from tests.e2e.test_local import NAMESPACES, Shell
+from tests.e2e.shell import NAMESPACES, Shell
 from tests.repository import ROOT
 from tests.unit.initialize.hub import Hub, Repository, serving
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -42,8 +42,7 @@ async def hub() -> AsyncIterator[Hub]:
 
 @pytest.fixture
 async def shell(hub: Hub, tmp_path: Path) -> AsyncIterator[Shell]:
-    made = Shell(tmp_path)
-    made.set("HF_ENDPOINT", hub.url)
+    made = Shell(tmp_path, HF_ENDPOINT=hub.url)
     yield made
     assert (await asyncio.to_thread(made.local, "down", "--delete")).returncode == 0
 
@@ -238,7 +237,7 @@ async def shown_while(running: "asyncio.Task[subprocess.CompletedProcess[str]]",
     """What `local jobs` and `local show` print as soon as something is half fetched, or the job has ended."""
     shown, version = "", ""
     # A look is two processes, and the cluster reads the progress only every ten seconds.
-    client = Client(HTTPTransport(load_config(shell.folder / "trainwright" / "local" / "default" / "kubeconfig")))
+    client = Client(HTTPTransport(load_config(shell.kubeconfig)))
     try:
         while HALF not in shown and not running.done():
             seen = await client.list(TrainJob.RESOURCE, "default")

@@ -4,7 +4,6 @@
 import csv
 import io
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.test_local import RANK, TRAINWRIGHT, Shell
+from tests.e2e.shell import RANK, Shell
 from trainwright.controller.cli.local.local_jobs import END_SECONDS
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
@@ -40,11 +39,8 @@ sys.exit('the learning rate is not a number')
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """A shell with a cluster that runs; it is the default one."""
-    made = Shell(tmp_path_factory.mktemp("jobs"))
-    done = made.local("up")
-    assert done.returncode == 0, done.stderr
-    yield made
-    made.end()
+    with Shell.with_cluster(tmp_path_factory.mktemp("jobs")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -55,30 +51,13 @@ def shell(running: Shell) -> Iterator[Shell]:
     assert done.returncode == 0, done.stderr
 
 
-def named(shell: Shell, program: str, name: str, *, nodes: int = 1) -> str:
-    """A manifest of a job of that name."""
-    file = Path(shell.job(program, f"{name}.yaml", nodes=nodes))
-    file.write_text(file.read_text().replace("name: job", f"name: {name}"))
-    return str(file)
-
-
-def command(shell: Shell, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def command(shell: Shell, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """A command that is not one of `local`, of a user who has no kubeconfig."""
-    cleared = {
-        name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")
-    }
-    return subprocess.run(
-        [*TRAINWRIGHT, *arguments],
-        env={**cleared, "XDG_STATE_HOME": str(shell.folder), "HOME": str(shell.folder), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return shell.run(*arguments, variables={"HOME": str(shell.folder), **variables})
 
 
 def test_a_job_is_looked_at_stopped_resumed_and_deleted(shell: Shell) -> None:
-    assert shell.local("run", "--detach", "--file", named(shell, WAITS, "train", nodes=2)).returncode == 0
+    assert shell.local("run", "--detach", "--file", shell.job(WAITS, "train")).returncode == 0
     waited = shell.local("wait", "train", "--for=running", "--timeout=60s")
     assert (waited.returncode, waited.stdout) == (0, "TrainJob train: Running\n"), waited.stderr
 
@@ -128,7 +107,7 @@ def test_a_job_is_looked_at_stopped_resumed_and_deleted(shell: Shell) -> None:
 
 
 def test_the_end_of_a_job_is_told_and_ended_jobs_are_left_as_they_are(shell: Shell) -> None:
-    assert shell.local("run", "--keep", "--file", named(shell, "print('done')", "good")).returncode == 0
+    assert shell.local("run", "--keep", "--file", shell.job("print('done')", "good", nodes=1)).returncode == 0
     waited = shell.local("wait", "good")
     assert (waited.returncode, waited.stdout) == (0, "TrainJob good: Complete\n")
     for name in ("stop", "resume"):
@@ -179,7 +158,7 @@ def test_jobs_are_compared_with_the_commit_that_they_ran(shell: Shell, tmp_path:
 
 
 def test_a_failed_job_stays_as_it_is_until_it_is_cleaned_up(shell: Shell) -> None:
-    failed = shell.local("run", "--file", named(shell, FAILS, "bad"))
+    failed = shell.local("run", "--file", shell.job(FAILS, "bad", nodes=1))
     assert failed.returncode == 1
     assert "its lines stay: trainwright local logs bad; why: trainwright local show bad" in failed.stderr
     lines = ["[rank 0] reading data", "[rank 0] the learning rate is not a number"]
@@ -210,7 +189,7 @@ def test_a_failed_job_stays_as_it_is_until_it_is_cleaned_up(shell: Shell) -> Non
 
 
 def test_a_job_goes_at_once_where_that_is_asked(shell: Shell) -> None:
-    assert shell.local("run", "--rm", "--file", named(shell, FAILS, "bad")).returncode == 1
+    assert shell.local("run", "--rm", "--file", shell.job(FAILS, "bad", nodes=1)).returncode == 1
     assert shell.local("show", "bad").stderr == "error: there is no TrainJob bad in namespace default\n"
 
 
@@ -231,7 +210,7 @@ def test_kubectl_gets_the_local_cluster_and_all_its_arguments(shell: Shell, tmp_
     )
     assert found.returncode == 7, found.stderr
     kubeconfig, *given = found.stdout.splitlines()
-    assert kubeconfig == str(shell.folder / "trainwright" / "local" / "default" / "kubeconfig")
+    assert kubeconfig == str(shell.kubeconfig)
     assert given == ["<-n>", "<x>", "<exec>", "<pod>", "<-->", "<ls>", "<-l>", "<--help>"]
     missing = command(shell, "kubectl", "get", "pods", PATH=str(tmp_path / "none"))
     assert (missing.returncode, missing.stdout) == (127, "")

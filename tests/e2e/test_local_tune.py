@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_local import TRAINWRIGHT, Shell
+from tests.e2e.shell import TRAINWRIGHT, Shell
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 pytestmark = pytest.mark.timeout(900)
@@ -33,10 +33,8 @@ SEARCH = ("--runtime=xgboost-distributed", "--param=lr=uniform:0:1", "--objectiv
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    made = Shell(tmp_path_factory.mktemp("tune"))
-    assert made.local("up").returncode == 0
-    yield made
-    made.end()
+    with Shell.with_cluster(tmp_path_factory.mktemp("tune")) as made:
+        yield made
 
 
 @pytest.fixture

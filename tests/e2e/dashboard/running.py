@@ -16,7 +16,8 @@ from typing import Any
 
 import yaml
 
-TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
+from tests.e2e.shell import TRAINWRIGHT, Shell
+
 _GATE = """
 import asyncio, sys
 
@@ -75,17 +76,6 @@ spec:
               spec:
                 restartPolicy: Never
                 containers: [{name: node, image: python}]
-"""
-_JOB = """
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainJob
-metadata: {name: NAME, namespace: default}
-spec:
-  runtimeRef: {name: torch-distributed}
-  trainer:
-    numNodes: NODES
-    command: [python, -u, -c]
-    args: [PROGRAM]
 """
 
 
@@ -146,17 +136,14 @@ class Gate:
         return self._process.stdout.readline().strip()
 
 
-class LocalCluster:
+class LocalCluster(Shell):
     """A local cluster with the manager, as `trainwright local up` starts it."""
 
     def __init__(self, folder: Path, *, memory: bool = True) -> None:
         """`memory`: nothing of it outlives its process."""
-        self.folder = folder
+        super().__init__(folder)
         self._memory = ("--memory",) if memory else ()
-        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder)}
-        self._environment.pop("KUBECONFIG", None)
         self.up()
-        self.kubeconfig = folder / "trainwright" / "local" / "default" / "kubeconfig"
         config = yaml.safe_load(self.kubeconfig.read_text())
         self._server: str = config["clusters"][0]["cluster"]["server"]
         self._token: str = config["users"][0]["user"]["token"]
@@ -164,19 +151,14 @@ class LocalCluster:
 
     def up(self, *arguments: str) -> str:
         """Start it; returns the address of its own dashboard."""
-        found = re.search(r"dashboard: (http://\S+)", self.local("up", *self._memory, *arguments))
-        assert found
+        done = self.local("up", *self._memory, *arguments)
+        found = re.search(r"dashboard: (http://\S+)", done.stdout)
+        assert found, done.stdout + done.stderr
         return found[1]
 
     def crash(self) -> None:
         """Kill its process."""
-        run = json.loads((self.folder / "trainwright" / "local" / "default" / "run.json").read_text())
-        os.kill(run["pid"], signal.SIGKILL)
-
-    def local(self, *arguments: str) -> str:
-        """Run `trainwright local`; returns what it prints."""
-        command = [*TRAINWRIGHT, "local", *arguments]
-        return subprocess.run(command, env=self._environment, check=True, capture_output=True, text=True).stdout
+        os.kill(json.loads((self.cluster / "run.json").read_text())["pid"], signal.SIGKILL)
 
     def add_runtime(self) -> None:
         """Create the runtime `once`, whose jobs fail with their first pod: others try again for minutes."""
@@ -185,13 +167,13 @@ class LocalCluster:
 
     def train(self, name: str, program: str, *, nodes: int = 1, once: bool = False) -> None:
         """Submit a job whose ranks run a program. `once`: of the runtime of that name."""
-        job = yaml.safe_load(_JOB.replace("NAME", name).replace("NODES", str(nodes)))
-        job["spec"]["trainer"]["args"] = [program]
+        file = Path(self.job(program, name, nodes=nodes, runtime="torch-distributed"))
         if once:
-            job["spec"]["runtimeRef"] = {"kind": "TrainingRuntime", "name": "once"}
-        file = self.folder / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(job))
-        self.local("run", "--detach", f"--file={file}")
+            file.write_text(
+                file.read_text().replace("name: torch-distributed", "kind: TrainingRuntime\n    name: once")
+            )
+        done = self.local("run", "--detach", f"--file={file}")
+        assert done.returncode == 0, done.stderr
 
     def kubeconfig_through(self, gate: Gate) -> Path:
         """A kubeconfig whose way to the cluster can be shut."""
@@ -208,7 +190,3 @@ class LocalCluster:
         context = ssl._create_unverified_context()
         with urllib.request.urlopen(request, timeout=30, context=context) as answer:
             return json.loads(answer.read())
-
-    def close(self) -> None:
-        """End the cluster and delete what it left."""
-        self.local("down", "--delete")

@@ -44,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     made.add_runtime()
     made.train("fails", FAILS, once=True)
     yield made
-    made.close()
+    made.end()
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ SECONDS = 120_000
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     made = LocalCluster(tmp_path, memory=False)
     yield made
-    made.close()
+    made.end()
 
 
 def frame(page: Page) -> Locator:
@@ -63,7 +63,7 @@ def test_the_page_survives(cluster: LocalCluster, window: Window, picture: Calla
         expect(log).to_contain_text(f"[rank {rank}] rank {rank} step {REPORTS}")
     expect(state).to_contain_text(f"{2 * REPORTS} lines")
 
-    cluster.local("down")
+    assert cluster.local("down").returncode == 0
     expect(page.locator("#link")).to_have_text("Connection lost")
     expect(page.locator("#banner")).to_contain_text("use the address that this prints: trainwright local up")
     picture(page, "local-down")
