@@ -6,12 +6,14 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.processes import alive, heeding
 from tests.repository import ROOT
+from tests.soak.repeat import LOGS
 from trainwright.controller.runtime.testing.waiting import eventually_sync, is_empty
 
 COMMAND = [sys.executable, "-m", "tests.soak.repeat"]
@@ -43,10 +45,13 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def tests(tmp_path: Path) -> Path:
-    """A folder for tests that is pytest's root, to which the names of tests are relative."""
+def tests(tmp_path: Path) -> Iterator[Path]:
+    """A folder for tests that is pytest's root. Logs that are kept go with it."""
     (tmp_path / "pytest.ini").write_text(INI)
-    return tmp_path
+    before = {*LOGS.glob("*.log")}
+    yield tmp_path
+    for log in {*LOGS.glob("*.log")} - before:
+        log.unlink()
 
 
 def test_what_failed_is_named_with_the_way_to_repeat_it_and_the_log_kept(tests: Path) -> None:
@@ -74,7 +79,6 @@ def test_what_failed_is_named_with_the_way_to_repeat_it_and_the_log_kept(tests: 
     assert "1 failed" in again.stdout
     for log in map(Path, re.findall(r"^  log: (.*)$", output, re.MULTILINE)):
         assert "not taken down" in log.read_text()
-        log.unlink()
     assert output.count("assert (1 + 1) == 3") == 2
     assert re.search(r"2 times \S*test_mixed.py::test_left", output)
 
@@ -86,7 +90,6 @@ def test_a_run_without_tests_is_a_failure(tests: Path) -> None:
     assert done.returncode == 1
     assert "FAILED (exit code 5)" in done.stdout
     assert "no tests ran" in done.stdout
-    Path(re.findall(r"^  log: (.*)$", done.stdout, re.MULTILINE)[0]).unlink()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
