@@ -45,7 +45,7 @@ class Both:
             # Of warnings about pods we have few: docs/local-differences.md.
             if method == "PATCH" and isinstance(one, dict):
                 one.pop("warnings", None)
-        return [] if told[0] == told[1] else [documents[0], how, *told]
+        return [] if told[0] == told[1] else [*told, documents[0], how]
 
 
 @pytest.fixture
@@ -130,6 +130,6 @@ async def test_strategic_merge_patches(both: Both) -> None:
         how = {"media": "application/strategic-merge-patch+json", "text": text}
         if found := await both.differences("PATCH", stored, "random", **how):
             # Of a patch with several mistakes the real server finds the first in the order of a Go map.
-            assert all(isinstance(told, list) for told in found[-2:]), found
+            assert all(isinstance(told, list) for told in found[:2]), found
             refused += 1
     assert refused < 20

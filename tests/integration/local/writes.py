@@ -118,7 +118,7 @@ def _told(sent: Document, answer: Document) -> Any:
         causes = (answer.get("details") or {}).get("causes") or []
         told = {f"{one['reason'].removeprefix('FieldValue')} {one['field']}" for one in causes if "field" in one}
         # Of several alternatives it is declared to differ which one's errors are told.
-        told = {one for one in told if " spec.any." not in one}
+        told = {one for one in told if " spec.any." not in one and " status.any." not in one}
         return sorted(told) or [f"{answer['code']} {answer.get('reason', '')}".rstrip()]
     # What this server stores and does not do, it says: docs/local-differences.md.
     warnings = [text for text in answer.pop("warnings") if " is stored, but " not in text]
