@@ -104,7 +104,7 @@ def test_a_cluster_gets_the_manager_and_loses_nothing_but_it(empty: ControlPlane
     steps = [line for line in output.splitlines() if not line.startswith("  ")]
     sample = min((ROOT / "config" / "samples").glob("*.yaml")).relative_to(ROOT)
     assert steps[1:] == [
-        f"applying namespace {NAMESPACE} and 3 definitions",
+        f"applying namespace {NAMESPACE} and 4 definitions",
         "waiting for the API server to serve our kinds",
         f"applying the manager with image {IMAGE}, its roles and its webhooks",
         f"waiting for Deployment {NAME}",
@@ -134,7 +134,9 @@ def test_a_cluster_gets_the_manager_and_loses_nothing_but_it(empty: ControlPlane
     assert f"removed what overlays had added: {policies}" in output
     assert not empty.stored.list("validatingadmissionpolicies")
     runtimes = len([one for one in kustomized(empty, "runtimes") if one["kind"] == "ClusterTrainingRuntime"])
-    assert f"what stays: {runtimes} clustertrainingruntimes, 1 trainingruntimes, 1 trainjobs" in output
+    assert (
+        f"what stays: {runtimes} clustertrainingruntimes, 0 optimizationjobs, 1 trainingruntimes, 1 trainjobs" in output
+    )
     assert "kubectl delete crd clustertrainingruntimes.trainer.kubeflow.org" in output
     left = json.loads(empty.kubectl("get", "all,secrets,leases,roles", f"--namespace={NAMESPACE}", "--output=json"))
     assert [one["metadata"]["name"] for one in left["items"]] == []

@@ -164,7 +164,7 @@ def test_the_webhooks_lead_through_the_service_to_the_manager(
     # Only those who may write ClusterTrainingRuntimes, cluster admins, can leave the checks out by a label.
     spared = [one["name"] for document in registered for one in document["webhooks"] if "objectSelector" in one]
     assert spared == ["validator.clustertrainingruntime.trainer.kubeflow.org"]
-    assert len(paths_of(registered)) == 4
+    assert len(paths_of(registered)) == 5
     service = one(default, "Service")
     for configuration in registered:
         for webhook in configuration["webhooks"]:
@@ -252,7 +252,7 @@ def test_the_one_namespace_is_written_in_one_place(control_plane: ControlPlane, 
         one(documents, kind, namespace="team")
         one(documents, kind, namespace=NAMESPACE)
     webhooks = [webhook for document in documents for webhook in document.get("webhooks", ())]
-    assert len(webhooks) == 4
+    assert len(webhooks) == 5
     for webhook in webhooks:
         assert webhook["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "team"}}
     everywhere = one(documents, "ClusterRole")["rules"]
