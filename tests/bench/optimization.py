@@ -78,7 +78,7 @@ def tune(folder: Path, trials: int) -> tuple[float, float]:
     (folder / "train.py").write_text(SCRIPT.replace("TIMES", repr(str(times))))
     local = [sys.executable, "-m", "trainwright.controller.cli.main", "local"]
     search = ["--runtime=xgboost-distributed", "--param=lr=uniform:0:1", "--objective=loss", f"--trials={trials}"]
-    environ = {**os.environ, "XDG_STATE_HOME": str(folder)}
+    environ = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
     began = time.monotonic()
     subprocess.run([*local, "tune", *search, "--parallel=2", "train.py"], cwd=folder, env=environ, check=True)
     took = time.monotonic() - began

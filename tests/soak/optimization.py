@@ -37,7 +37,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._environ = {**os.environ, "XDG_STATE_HOME": str(folder)}
+        self._environ = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
         (folder / "compute.py").write_text(SCRIPT)
 
     def call(self, *words: str) -> str:
@@ -54,7 +54,7 @@ class Cluster:
         how = [f"--sampler={sampler}", f"--seed={seed}", f"--trials={TRIALS}", "--parallel=4", f"--job-name={name}"]
         what = ["--runtime=xgboost-distributed", "compute.py", "--", str(ROOT), function]
         self.call("local", "tune", "--objective=value", *space, *how, *what)
-        kubeconfig = self.folder / "trainwright" / "local" / "default" / "kubeconfig"
+        kubeconfig = self.folder / "state" / "trainwright" / "local" / "default" / "kubeconfig"
         found = json.loads(self.call("explain", name, "--output=json", f"--kubeconfig={kubeconfig}"))
         wrong = []
         for trial in found["trials"]:
