@@ -30,7 +30,7 @@ def make(clock: ManualClock[float], target: Path) -> Iterator[Make]:
         return made[-1]
 
     yield reporter
-    for one in made:
+    for one in reversed(made):  # each has put its handler of SIGTERM before the one of the one before
         one.drop()
 
 
