@@ -28,6 +28,7 @@ from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.optimization import names
 from trainwright.controller.optimization.admission import refusals
+from trainwright.controller.optimization.metrics import SearchMetrics
 from trainwright.controller.optimization.plan import End, Problem, plan, pruner_of, status_of, suspension, train_job
 from trainwright.controller.optimization.question import Ask, NoAnswerError, ask, checked, question
 from trainwright.controller.optimization.trials import (
@@ -60,7 +61,6 @@ from trainwright.controller.runtime import (
 
 log = logging.getLogger(__name__)
 
-WORKERS = 4
 _REFUSALS = (400, 403, 404, 409, 422)
 _EVENTS = {State.COMPLETE: "TrialComplete", State.FAILED: "TrialFailed", State.PRUNED: "TrialPruned"}
 
@@ -87,6 +87,7 @@ class Searches:
         self._ask, self._now = ask, now
         self._records: dict[Key, Record] = {}
         self._manager: Manager | None = None
+        self._metrics: SearchMetrics  # of the manager that this joins before anything is reconciled
         self.app.reconciles(
             OptimizationJob,
             name="optimizationjob",
@@ -96,13 +97,14 @@ class Searches:
             status=True,
             events=True,
             when=[_matters],
-            workers=WORKERS,
+            workers=4,
         )(self.search)
         self.app.validates(OptimizationJob)(self.validate)
         self.app.extends()(self._join)
 
     def _join(self, manager: Manager) -> None:
         self._manager = manager
+        self._metrics = SearchMetrics(manager.metrics.registry)
 
     async def validate(self, job: OptimizationJob, request: AdmissionRequest[OptimizationJob]) -> Sequence[ErrorCause]:
         """Every reason to refuse a job."""
@@ -146,9 +148,7 @@ class Searches:
         return None
 
     async def _cannot_record(self, job: OptimizationJob, ctx: Context) -> Result:
-        message = (
-            f"ConfigMap {names.record_name(job.name)} does not belong to this search, which needs the name; delete it"
-        )
+        message = f"ConfigMap {names.record_name(job.name)} is not of this search, which needs the name; delete it"
         problem = Problem(reason=names.TRIALS_NOT_CREATED, message=message)
         await ctx.status(status_of(job, {}, None, problem, self._now()))
         return Backoff(message)
@@ -160,13 +160,15 @@ class Searches:
         for trial in gone(trials, found, job):
             if not await _is_there(job, ctx, trial.number):
                 trials[trial.number] = deleted(trial)
-        ended = [one for one in trials.values() if one.is_over and not _was_over(record, one.number)]
+        over = {number for number, one in record.trials.items() if one.is_over}
+        ended = [one for one in trials.values() if one.is_over and one.number not in over]
         best = best_of(job, record.trials.values())
         if ended or trials.keys() != record.trials.keys():
             await self._save(job, ctx, record, trials)
         record.trials = dict(trials)
         for trial in ended:
             _tell(job, ctx, trial)
+            self._metrics.trials[trial.state].inc()
         now_best = best_of(job, trials.values())
         if now_best is not None and now_best != best:
             name = names.train_job_name(job.name, now_best.number)
@@ -201,7 +203,8 @@ class Searches:
     ) -> Problem | None:
         """Make the TrainJobs of these trials, and add them to `trials`. Returns why one cannot be made."""
         try:
-            answer = checked(await self._ask(question(job, trials, numbers)), numbers, job)
+            with self._metrics.suggestion_seconds.time():
+                answer = checked(await self._ask(question(job, trials, numbers)), numbers, job)
         except NoAnswerError as error:
             return Problem(reason=names.SAMPLER_FAILED, message=str(error))
         failed = None
@@ -240,8 +243,7 @@ class Searches:
     # ------------------------------------------------------------------ the record
 
     async def _record(self, job: OptimizationJob, ctx: Context) -> Record:
-        known = self._records.get(ctx.key)
-        if known is not None and not known.foreign and known.uid == uid_of(job):
+        if (known := self._records.get(ctx.key)) and not known.foreign and known.uid == uid_of(job):
             return known
         for key in [one for one in self._records if ctx.manager.cache.get(OptimizationJob, one) is None]:
             del self._records[key]
@@ -288,10 +290,6 @@ class Searches:
 def _is_refusal(error: KubernetesError) -> bool:
     """Whether the API server has refused a request, which it would refuse again."""
     return getattr(error, "status", 0) in _REFUSALS
-
-
-def _was_over(record: Record, number: int) -> bool:
-    return number in record.trials and record.trials[number].is_over
 
 
 async def _is_there(job: OptimizationJob, ctx: Context, number: int) -> bool:

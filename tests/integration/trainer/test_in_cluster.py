@@ -208,7 +208,12 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
     effects: dict[str, Any] = {
         "controller": {"groupKindConcurrency": {"TrainJob.trainer.kubeflow.org": 3}},
         # All metrics are on the page, also those of features.
-        "featureGates": {"CreatedCondition": True, "ProgressPull": True, "TrainJobStatus": True},
+        "featureGates": {
+            "CreatedCondition": True,
+            "OptimizationJob": True,
+            "ProgressPull": True,
+            "TrainJobStatus": True,
+        },
         "progress": {"history": True, "jobMetrics": True},
         "clientConnection": {"qps": 100, "burst": 200},
         "tls": {"minVersion": "1.3"},

@@ -29,6 +29,9 @@ def test_a_random_search_keeps_to_its_numbers(search: Search) -> None:
     assert message.endswith(f"of TrainJob {best['metadata']['name']}")
     assert search.columns == ["20/20", "0", "0", f"{float(values[0]['value']):.6g}"]
     assert {"TrialComplete", "NewBestTrial", "MaxTrialsReached"} <= {reason for reason, _ in search.events}
+    assert search.trainer.sample("trainer_search_trials_total", state="complete") == 20
+    assert search.trainer.sample("trainer_search_trials_total", state="failed") == 0
+    assert search.trainer.sample("trainer_search_suggestion_duration_seconds_count")
 
 
 def test_the_training_gets_its_parameters_and_what_the_template_says(search: Search) -> None:
