@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a search: the trials of an OptimizationJob, and how much each parameter matters."""
 
+import asyncio
 from typing import TypeAlias
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
@@ -17,6 +18,8 @@ from trainwright.controller.views.search import SearchView, TrialView, search_of
 
 ENOUGH = 10
 """So many trials must have ended before the importance of parameters says anything."""
+KEPT = 50
+"""Of so many searches the importance is remembered."""
 
 
 Values: TypeAlias = dict[int, float | None]
@@ -81,6 +84,7 @@ class Searches:
         self._client, self._watched = client, watched
         self._importance: dict[str, tuple[Values, dict[str, float] | None, str]] = {}
         """By uid: from which values, what was found, and why nothing was."""
+        self._asking = asyncio.Lock()
 
     async def search(self, key: Key) -> Search:
         """Raises NotFound, KubernetesError."""
@@ -121,18 +125,25 @@ class Searches:
         values = {one.trial.number: one.trial.value for one in view.trials if one.trial.state is State.COMPLETE}
         if len(values) < ENOUGH:
             return None, f"known once {ENOUGH} trials have ended with a value"
-        known = self._importance.get(uid_of(job))
-        if known is None or known[0] != values:
-            trials: Trials = {one.trial.number: one.trial for one in view.trials}
-            asked = question.question(job, trials, sampler_name="random") | {"importance": True}
-            try:
-                answer = await question.in_process(asked, question.COMMAND, question.SECONDS)
-                known = values, answer["importance"], ""
-            except question.NoAnswerError as error:
-                known = values, None, str(error)
+        async with self._asking:  # one process at a time, and one for all tabs that show a search
+            known = self._importance.pop(uid_of(job), None)
+            if known is None or known[0] != values:
+                known = values, *await _asked(job, view)
             self._importance[uid_of(job)] = known
+            while len(self._importance) > KEPT:
+                del self._importance[next(iter(self._importance))]
         _, found, note = known
         return (None, note) if note else (found, "" if found else "all values are the same")
+
+
+async def _asked(job: OptimizationJob, view: SearchView) -> tuple[dict[str, float] | None, str]:
+    trials: Trials = {one.trial.number: one.trial for one in view.trials}
+    asked = question.question(job, trials, sampler_name="random") | {"importance": True}
+    try:
+        answer = await question.in_process(asked, question.COMMAND, question.SECONDS)
+    except question.NoAnswerError as error:
+        return None, str(error)
+    return answer["importance"], ""
 
 
 def _parameter(one: ParameterSpec) -> SearchParameter:

@@ -93,7 +93,7 @@ class Searches:
             name="optimizationjob",
             owns=[TrainJob],
             reads=RUNTIMES,
-            writes=[ConfigMap],
+            writes=[ConfigMap, TrainJob],
             status=True,
             events=True,
             when=[_matters],
@@ -236,7 +236,7 @@ class Searches:
         return Trial(number=number, state=State.RUNNING, parameters=parameters)
 
     def _over(self, job: OptimizationJob, ctx: Context, end: End) -> None:
-        del self._records[ctx.key]  # the memory of searches that have ended would add up
+        self._records.pop(ctx.key, None)  # the memory of searches that have ended would add up
         if job.status is None or not any(one.type == end.type for one in job.status.conditions or ()):
             ctx.event(end.reason, "the search has ended", type="Warning" if end.type == names.FAILED else "Normal")
 

@@ -98,16 +98,17 @@ def test_ctrl_c_keeps_what_has_ended_and_resume_goes_on(shell: Shell, script: Pa
     assert begun.returncode == 130, errors
     assert "interrupted: 1/3 trials, 1 not over" in errors
     assert "trainwright local tune --resume=second" in errors
-    assert "Suspended" in shell.local("show", "second-2").stdout
-    explained = subprocess.run(
-        [*TRAINWRIGHT, "explain", "second", f"--kubeconfig={shell.folder}/trainwright/local/default/kubeconfig"],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    assert explained.returncode == 3, explained.stdout
-    assert explained.stdout.startswith("OptimizationJob default/second: Running\n  1/3 trials, 1 not over, best loss ")
-    assert "  TrainJob second-2 waits: " in explained.stdout
+    eventually_sync(lambda: "Suspended" in shell.local("show", "second-2").stdout, seconds=180)
+    kubeconfig = f"--kubeconfig={shell.folder}/trainwright/local/default/kubeconfig"
+
+    def explained() -> str:
+        command = [*TRAINWRIGHT, "explain", "second", kubeconfig]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 3, done.stdout
+        return done.stdout
+
+    text = eventually_sync(explained, lambda text: "  TrainJob second-2 waits: " in text, seconds=180)
+    assert text.startswith("OptimizationJob default/second: Running\n  1/3 trials, 1 not over, best loss ")
     (script.parent / "wait").unlink()
     done = shell.local("tune", "--resume=second", seconds=240)
     assert done.returncode == 0, done.stdout + done.stderr

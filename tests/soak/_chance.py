@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin for `chance.py`: functions of `random` that spread delays always give the same part of their range.
+"""A pytest plugin for `repeat.py`: functions of `random` that spread delays always give the same part of their range.
 
     TRAINWRIGHT_CHANCE=0.5 pytest -p tests.soak._chance
 

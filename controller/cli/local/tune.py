@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from trainwright.api import extras
 from trainwright.api.errors import UserError
@@ -19,7 +19,7 @@ from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local.options import LocalOptions, disk_errors, options_of
 from trainwright.controller.cli.local.run import check_system
 from trainwright.controller.optimization import names, sampler
-from trainwright.controller.runtime import Client, ConfigurationError, KubernetesError, NotFound
+from trainwright.controller.runtime import Client, ConfigurationError, Conflict, KubernetesError, NotFound
 from trainwright.controller.views import actions, search, text
 from trainwright.controller.views.comparison import direction_of
 from trainwright.controller.views.search import SearchView, TrialView
@@ -221,8 +221,9 @@ async def _suspend(client: Client, job: OptimizationJob, *, on: bool) -> int:
     changed = 0
     for one in found.trials:
         if not one.trial.is_over and one.job is not None:
-            train_job = await client.get(TRAINJOB, one.train_job, job.namespace)
-            changed += await actions.suspend(client, train_job, on=on)
+            with suppress(Conflict, NotFound):  # it has ended, or was deleted, meanwhile
+                train_job = await client.get(TRAINJOB, one.train_job, job.namespace)
+                changed += await actions.suspend(client, train_job, on=on)
     return changed
 
 

@@ -44,7 +44,7 @@ class Address(NamedTuple):
     """URL of the proxy that leads there."""
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def way(self) -> str:

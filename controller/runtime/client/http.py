@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.connections import Address, Connections
@@ -90,8 +90,9 @@ class HTTPTransport:
         self._tls_checked = self._loop.time()
         self._connections = connections
         self._proxy = config.proxy_url or _environment_proxy(config.server)
-        if self._proxy and urlsplit(self._proxy).scheme != "http":
-            raise ConfigurationError(f"the proxy {self._proxy} is not supported: use one with http://")
+        if self._proxy and not _is_supported(proxy := urlsplit(self._proxy)):
+            shown = f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}"  # without its credentials
+            raise ConfigurationError(f"the proxy {shown} is not supported: use one of the form http://HOST:PORT")
         base = urlsplit(config.server)
         self._host = base.netloc.rpartition("@")[2]
         self._prefix = base.path.rstrip("/")
@@ -197,6 +198,13 @@ def _environment_proxy(server: str) -> str | None:
     if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
         return None
     return urllib.request.getproxies().get(parts.scheme)
+
+
+def _is_supported(proxy: SplitResult) -> bool:
+    try:
+        return proxy.scheme == "http" and bool(proxy.hostname) and proxy.port != 0
+    except ValueError:  # the port is no number
+        return False
 
 
 def authorization_of(config: ClusterConfig) -> Authorization:

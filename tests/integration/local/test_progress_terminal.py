@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -227,9 +228,10 @@ async def test_two_hundred_jobs_a_resize_and_a_whole_terminal_after_control_c(
     assert (before, "-echo " in before) == (after, False)
     assert tmux.value("alternate_on") == "0"
 
-    # SIGTERM, as `timeout` sends it, gives the terminal back, too.
-    tmux.type(f"timeout --foreground 8 {watch}; echo over")
+    # SIGTERM gives the terminal back, too.
+    tmux.type(f"sh -c {shlex.quote(f'echo $$ > {tmp_path}/pid; exec {watch}')}; echo over")
     await eventually(lambda: tmux.value("cursor_flag"), equals("0"))
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
     await eventually(lambda: tmux.value("cursor_flag"), equals("1"))
     await eventually(look, shows("over"))
     await client.close()

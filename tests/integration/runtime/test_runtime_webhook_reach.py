@@ -95,8 +95,11 @@ async def passing_on(port: int, to: int) -> AsyncIterator[None]:
             target.transport.abort()
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream, other = await asyncio.open_connection("127.0.0.1", to)
-        await asyncio.gather(pump(reader, other), pump(upstream, writer))
+        try:
+            upstream, other = await asyncio.open_connection("127.0.0.1", to)
+            await asyncio.gather(pump(reader, other), pump(upstream, writer))
+        finally:
+            writer.transport.abort()
 
     carried: set[asyncio.Task[None]] = set()
     server = await asyncio.start_server(

@@ -295,6 +295,11 @@ def descriptors() -> set[str]:
     return {one.name for one in Path("/proc/self/fd").iterdir()}
 
 
+async def settled(machine: Machine) -> set[str]:
+    """What is open while no process runs."""
+    return await eventually(descriptors, lambda _: not lowlevel.marked(str(machine.folder)))
+
+
 class Interrupted:
     """Awaits a coroutine, and cancels its task as it waits for the `step`-th time."""
 
@@ -346,14 +351,14 @@ class Life:
 @pytest.mark.parametrize("command", [[sys.executable, "-c", ""], ["no-such-program"]])
 async def test_a_process_that_is_cancelled_at_any_moment_leaves_nothing(machine: Machine, command: list[str]) -> None:
     await (await machine.run("")).wait()
-    before = await eventually(descriptors, lambda _: not lowlevel.marked(str(machine.folder)))
+    before = await settled(machine)
     step = 0
     for step in itertools.count(1):
         life = Life(step)
         with contextlib.suppress(ProgramStartError):
             await machine.run("", follow=life, command=command)
         await life.ended()
-        await eventually(descriptors, equals(before))
+        await eventually(lambda: descriptors() - before, is_empty)
         assert lowlevel.marked(str(machine.folder)) == []
         assert life.interrupted is not None
         if not life.interrupted.reached:
@@ -366,7 +371,7 @@ async def test_a_failure_of_what_follows_a_process_leaves_nothing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     await (await machine.run("")).wait()
-    before = await eventually(descriptors, lambda _: not lowlevel.marked(str(machine.folder)))
+    before = await settled(machine)
     life = Life()
     process = await machine.run(SLEEP, follow=life)
 
@@ -378,7 +383,7 @@ async def test_a_failure_of_what_follows_a_process_leaves_nothing(
         failing.setattr(ContainerProcess, call, fail)
         life.task.cancel()
         await life.ended()
-    await eventually(descriptors, equals(before))
+    await eventually(lambda: descriptors() - before, is_empty)
     await eventually(lambda: lives(process.pid), is_empty)
 
 
