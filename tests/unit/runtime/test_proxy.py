@@ -76,6 +76,8 @@ async def test_a_refusal_of_the_proxy_is_told(answer: bytes, said: str) -> None:
         await proxy.ended.wait()
 
 
-async def test_a_proxy_of_another_protocol_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="socks5://proxy is not supported: use one with http://"):
-        HTTPTransport(ClusterConfig(server=SERVER, proxy_url="socks5://proxy"))
+@pytest.mark.parametrize("proxy", ["socks5://me:secret@proxy", "http://me:secret@proxy:x", "http://"])
+async def test_another_proxy_than_one_of_http_is_refused_without_its_password(proxy: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not supported: use one of the form http://HOST:PORT") as refused:
+        HTTPTransport(ClusterConfig(server=SERVER, proxy_url=proxy))
+    assert "secret" not in str(refused.value)
