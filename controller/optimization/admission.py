@@ -37,7 +37,7 @@ async def refusals(
 
 def _annotation_problems(job: OptimizationJob) -> Iterable[ErrorCause]:
     annotations = annotations_of(job)
-    for name, known in ((names.ANNOTATION_SAMPLER, names.SAMPLERS), (names.ANNOTATION_PRUNER, names.PRUNERS)):
+    for name, known in names.VALUES.items():
         value = annotations.get(name)
         if value is not None and value not in known:
             yield _invalid(_annotation(name), f"{value!r} is unknown; use one of {', '.join(known)}")

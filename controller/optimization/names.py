@@ -4,6 +4,7 @@
 import re
 from typing import Final
 
+from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import OptimizationJob
 
 LABEL_JOB: Final = "trainwright.io/optimization-job"
@@ -20,15 +21,19 @@ ANNOTATION_PRUNER: Final = "trainwright.io/pruner"
 """On an OptimizationJob, and on its TrainJobs: one of `PRUNERS`. Without it no trial is stopped early."""
 ANNOTATION_WARMUP: Final = "trainwright.io/pruner-warmup-steps"
 """On an OptimizationJob: no trial is stopped before this step."""
+ANNOTATION_SUSPEND: Final = "trainwright.io/suspend"
+"""On an OptimizationJob: "true" pauses the search, which makes no more trials until it is gone."""
 
 SAMPLERS: Final = ("tpe", "gp", "qmc", "cmaes")
 PRUNERS: Final = ("median", "asha")
+VALUES: Final = {ANNOTATION_SAMPLER: SAMPLERS, ANNOTATION_PRUNER: PRUNERS, ANNOTATION_SUSPEND: ("true", "false")}
 
 CREATED: Final = "Created"
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
 TRIALS_CREATED: Final = "TrainJobsCreated"
 TRIALS_NOT_CREATED: Final = "TrainJobsCreationFailed"
+PAUSED: Final = "Paused"
 SAMPLER_FAILED: Final = "AlgorithmServiceCreationFailed"
 MAX_TRIALS_REACHED: Final = "MaxTrialsReached"
 SPACE_EXHAUSTED: Final = "SearchSpaceExhausted"
@@ -49,6 +54,10 @@ def number_of(job: str, train_job: str) -> int | None:
     """The number of a trial by the name of its TrainJob; None: it is not the name of a trial."""
     digits = train_job.removeprefix(f"{job}-")
     return int(digits) if digits != train_job and re.fullmatch(r"[1-9][0-9]{0,2}", digits) else None
+
+
+def is_paused(job: OptimizationJob) -> bool:
+    return annotations_of(job).get(ANNOTATION_SUSPEND) == "true"
 
 
 def longest_name(trials: int) -> int:

@@ -42,6 +42,7 @@ from trainwright.controller.optimization.trials import (
     encoded,
     gone,
     late_report,
+    percentage_of,
     read,
 )
 from trainwright.controller.runtime import (
@@ -181,21 +182,20 @@ class Searches:
         steps = {one.number: one.curve[-1][0] for one in trials.values() if not one.is_over and one.curve}
         if pruner is None or all(record.steps.get(number) == step for number, step in steps.items()):
             return False
-        record.steps = steps
         try:
             answer = checked(await self._ask(question(job, trials, sampler_name="random")), (), job)
         except NoAnswerError as error:
             log.warning("%s: no trial can be stopped early: %s", ctx.key, error)
             return False
+        running = {names.number_of(job.name, one.name): one for one in ctx.list(TrainJob, owned=True)}
         for one in answer.prune:
-            trial = trials.get(one.number)
-            if trial is not None and not trial.is_over:
-                patch = suspension(pruner["name"], one.step, trial)
-                name = names.train_job_name(job.name, one.number)
-                try:
-                    await ctx.manager.client.patch(TrainJob, name, job.namespace, patch)
-                except NotFound:
-                    continue  # the next pass counts it as deleted
+            trial, train_job = trials.get(one.number), running.get(one.number)
+            if trial is None or trial.is_over or train_job is None or percentage_of(train_job) == 100:
+                continue  # one of 100 % may be saving its model
+            patch = suspension(pruner["name"], one.step, trial, uid_of(train_job))
+            with suppress(NotFound):  # the next pass counts it as deleted
+                await ctx.manager.client.patch(TrainJob, train_job.name, job.namespace, patch)
+        record.steps = steps
         return bool(answer.prune)
 
     async def _make(

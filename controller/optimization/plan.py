@@ -60,7 +60,7 @@ def plan(job: OptimizationJob, trials: Trials) -> Plan:
     missing = [number for number in range(1, limit + 1) if number not in trials]
     room = max(0, (job.spec.parallel_trials or 1) - running)
     if running or (missing and not fruitless):
-        return Plan(numbers=() if fruitless else tuple(missing[:room]), end=None)
+        return Plan(numbers=() if fruitless or names.is_paused(job) else tuple(missing[:room]), end=None)
     if State.COMPLETE not in states:
         return Plan(numbers=(), end=End(type=names.FAILED, reason=names.TRIALS_FAILED))
     reason = names.SPACE_EXHAUSTED if limit < (job.spec.num_trials or 1) else names.MAX_TRIALS_REACHED
@@ -103,11 +103,11 @@ def train_job(job: OptimizationJob, number: int, parameters: Mapping[str, str], 
     }
 
 
-def suspension(pruner: str, step: int, trial: Trial) -> Document:
-    """The patch that stops the TrainJob of a trial early."""
+def suspension(pruner: str, step: int, trial: Trial, uid: str) -> Document:
+    """The patch that stops the TrainJob of a trial, which has this uid, early."""
     value = trial.curve[-1][1] if trial.curve else None
     note = compact({"pruner": pruner, "step": step, "value": value})
-    return {"metadata": {"annotations": {names.ANNOTATION_PRUNED: note}}, "spec": {"suspend": True}}
+    return {"metadata": {"uid": uid, "annotations": {names.ANNOTATION_PRUNED: note}}, "spec": {"suspend": True}}
 
 
 # ---------------------------------------------------------------------- the status
@@ -140,9 +140,12 @@ def _conditions(
     over = len(states) - running
     if problem is not None:
         yield _condition(names.CREATED, on=False, reason=problem.reason, message=problem.message)
-    elif trials:
+    elif trials or names.is_paused(job):
         message = f"{len(trials)} of {counted(limit, 'TrainJob')} created"
-        yield _condition(names.CREATED, on=True, reason=names.TRIALS_CREATED, message=message)
+        if end is None and names.is_paused(job):
+            message += f"; paused: no more are created until the annotation {names.ANNOTATION_SUSPEND} is removed"
+        reason = names.TRIALS_CREATED if trials else names.PAUSED
+        yield _condition(names.CREATED, on=bool(trials), reason=reason, message=message)
     if end is not None:
         yield _condition(end.type, on=True, reason=end.reason, message=_last_words(job, trials, best))
     yield _condition(names.ENDED, on=end is not None, reason=names.COUNTED, message=f"{over}/{limit}")

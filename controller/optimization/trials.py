@@ -32,7 +32,7 @@ REPORT_SECONDS = 5
 """How long after its end the last report of a TrainJob may come. One of 100 % is the last."""
 _POINTS = 20
 """Of the values that a trial had on its way, so many are kept; every second one goes when there are more."""
-_STEPS = ("step", "global_step", "epoch")
+_STEPS = ("current_step", "step", "global_step", "current_epoch", "epoch")
 """Metrics that say how far a training is, the first that there is; without one it is the percentage."""
 _MESSAGE = 300
 
@@ -160,8 +160,7 @@ def _report_is_due(train_job: TrainJob, now: datetime, metric: str) -> float | N
     complete = find_true(train_job.status_or_empty.conditions, CONDITION_COMPLETE)
     if complete is None:
         return None
-    status = train_job.status_or_empty.trainer_status
-    if status is not None and status.progress_percentage == 100 and metric in _metrics(train_job):
+    if percentage_of(train_job) == 100 and metric in _metrics(train_job):
         return None
     since = moment(complete.last_transition_time)
     left = (since + timedelta(seconds=REPORT_SECONDS) - now).total_seconds() if since is not None else 0.0
@@ -198,6 +197,10 @@ def step_of(train_job: TrainJob) -> int | None:
     for name in _STEPS:
         if name in metrics and (step := number(metrics[name])) is not None:
             return int(step)
+    return percentage_of(train_job)
+
+
+def percentage_of(train_job: TrainJob) -> int | None:
     status = train_job.status_or_empty.trainer_status
     return status.progress_percentage if status is not None else None
 

@@ -88,6 +88,12 @@ class Search:
         self.stored.create(optimization_job(**fields))
         self.advance(1)
 
+    def annotate(self, **annotations: str | None) -> None:
+        """Set annotations of the search, or with None remove them."""
+        named = {f"trainwright.io/{name}": value for name, value in annotations.items()}
+        self.stored.patch("optimizationjob", "s", {"metadata": {"annotations": named}}, SPACE)
+        self.advance(1)
+
     def running(self) -> dict[str, dict[str, str]]:
         """The parameters of the trials that are not over, by the names of their TrainJobs, in the order of numbers."""
         found = [one for one in self.trials() if not self.is_over(one) and not one["spec"].get("suspend")]

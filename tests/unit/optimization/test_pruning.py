@@ -50,6 +50,25 @@ def test_a_bad_trial_is_suspended_and_counts_as_pruned(search: Search) -> None:
     assert "TrialPruned" in {reason for reason, _ in search.events}
 
 
+def test_steps_of_the_reporter_count_and_a_trial_at_its_end_is_left_alone(search: Search) -> None:
+    search.start()
+    search.job(numTrials=7, annotations=MEDIAN)
+    for number in range(1, 6):
+        search.trainer.report(10, f"s-{number}", loss="1", current_step="500")
+        search.advance(1)
+        search.ends(f"s-{number}", "1", current_step="1000")
+    # The percentage is past the warm-up, and the step is not.
+    search.trainer.report(50, "s-6", loss="80", current_step="9", epoch="90")
+    search.advance(1)
+    assert list(search.running()) == ["s-6"]
+    search.trainer.report(100, "s-6", loss="80", current_step="1000")
+    search.advance(600)
+    assert list(search.running()) == ["s-6"]
+    assert search.record[5]["state"] == "running"
+    search.ends("s-6", "80", current_step="1000")
+    assert search.record[5]["value"] == 80
+
+
 @pytest.mark.parametrize("pruner", ["median", "asha"])
 async def test_the_best_of_ten_searches_survives(pruner: str) -> None:
     pruned = 0

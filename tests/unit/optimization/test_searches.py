@@ -181,6 +181,26 @@ def test_a_trial_that_waits_holds_its_place_and_is_no_failure(search: Search) ->
     assert search.columns == ["3/3", "0", "0", "1"]
 
 
+def test_a_search_can_be_paused(search: Search) -> None:
+    pause = {"trainwright.io/suspend": "true"}
+    search.start()
+    search.job(numTrials=3, annotations=pause)
+    status, reason, message = search.conditions["Created"]
+    assert (search.trials(), status, reason) == ([], "False", "Paused")
+    assert "paused: no more are created until the annotation trainwright.io/suspend is removed" in message
+    search.annotate(suspend=None)
+    assert list(search.running()) == ["s-1"]
+    search.annotate(suspend="true")
+    search.ends("s-1", "2")
+    search.advance(600)
+    assert search.columns == ["1/3", "0", "0", "2"]
+    assert search.conditions["Created"][:2] == ("True", "TrainJobsCreated")
+    search.annotate(suspend="false")
+    search.trains(lambda _: "3")
+    assert search.conditions["Complete"][0] == "True"
+    assert search.conditions["Created"][2] == "3 of 3 TrainJobs created"
+
+
 def test_trials_that_are_deleted(search: Search) -> None:
     search.start()
     search.job(numTrials=3)
