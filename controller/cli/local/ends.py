@@ -26,7 +26,7 @@ from trainwright.api.objects import Document, annotations_of, dig, name_of, name
 from trainwright.api.times import format_time, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
-from trainwright.controller.cli.local.pods import still_running
+from trainwright.controller.cli.local.pods import has_ended, pods_of, still_running
 from trainwright.controller.local.node.folders import ended_pods
 from trainwright.controller.runtime import Client, Conflict, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
@@ -37,6 +37,8 @@ from trainwright.controller.views.ended import end_of
 REASON_FAILED = "ContainerFailed"
 RECORD_SECONDS = 2.0
 """How long to wait for the record of the failure, which is taken from the pods."""
+OVER_SECONDS = 20.0
+"""How long to wait for the phase of a pod whose program has ended: what it started is killed before."""
 GRACE_SECONDS = 40.0
 _LOOK_SECONDS = 0.05
 MOST_BYTES = 2 << 30
@@ -53,6 +55,7 @@ async def end(client: Client, namespace: str, name: str, reason: str, message: s
         if await say_failed(client, namespace, name, reason, message):
             if reason == REASON_FAILED:
                 await _recorded(client, namespace, name)
+                await _over(client, namespace, name)
             await client.patch(JobSet.RESOURCE, name, namespace, {"spec": {"suspend": True}})
     except NotFound:
         pass  # it was deleted, or had no JobSet yet
@@ -100,6 +103,21 @@ async def _recorded(client: Client, namespace: str, name: str) -> None:
                     if entries_of(record.get("data")):
                         return
                 await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _over(client: Client, namespace: str, name: str) -> None:
+    """Wait until a pod whose containers have ended says so by its phase: until then it would go with those that run."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(OVER_SECONDS):
+            while True:
+                if not any(map(_is_ending, await pods_of(client, namespace, name))):
+                    return
+                await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _is_ending(pod: Document) -> bool:
+    states = [one.get("state") or {} for one in dig(pod, "status.containerStatuses") or ()]
+    return not has_ended(pod) and bool(states) and all("terminated" in one for one in states)
 
 
 @dataclass(frozen=True, slots=True)

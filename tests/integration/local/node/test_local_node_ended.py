@@ -4,8 +4,11 @@
 import asyncio
 import io
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, uid_of
@@ -23,6 +26,7 @@ from trainwright.controller.dashboard.logbook import WantedLog as LogWanted
 from trainwright.controller.local.cluster import RunningCluster
 from trainwright.controller.local.node.document import RESTARTS
 from trainwright.controller.local.node.folders import ended_pods
+from trainwright.controller.local.node.pod import PodWorker
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.tasks import TaskScope
@@ -138,7 +142,17 @@ async def the_page_has_its_lines(jobs: LocalJobs, logs: Path) -> None:
         running.cancel()
 
 
-async def test_the_log_of_a_pod_that_is_gone_is_read_as_any_other(tmp_path: Path) -> None:
+async def test_the_log_of_a_pod_that_is_gone_is_read_as_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine: the phase of a pod follows some time after the end of its container, which ends the job."""
+    run: Callable[[PodWorker], Awaitable[None]] = PodWorker.__dict__["_run"]
+
+    async def run_late(pod: PodWorker) -> None:
+        await run(pod)
+        await asyncio.sleep(3)
+
+    monkeypatch.setattr(PodWorker, "_run", run_late)
     settings = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
     async with training_cluster(settings, memory=True) as cluster:
         jobs = jobs_of(cluster, settings)
