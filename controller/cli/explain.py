@@ -52,6 +52,8 @@ async def _explain_search(client: Client, reader: Reader, arguments: argparse.Na
         print(json.dumps(search.as_json(found, sentences), ensure_ascii=False))
     else:
         print("\n".join(search.lines_of(found, sentences, everything=arguments.all)))
+    if found.paused:
+        return 3
     if found.failed or (found.message and not found.ended):
         return 1
     runs = found.ended or not found.trials or len(waiting) < len(found.trials) - found.over

@@ -67,9 +67,9 @@ class Search(contract.PageAnswer):
     """How many trials there will be at most."""
     parallel: int
     state: str
-    """`Running`, `Complete` or `Failed`."""
+    """`Running`, `Complete`, `Failed`, or `Suspended`: somebody has stopped it."""
     message: str
-    """How it ended, or why no trial can be made."""
+    """How it ended, or why no trial is made."""
     parameters: list[SearchParameter]
     trials: list[SearchTrial]
     """By number."""
@@ -112,7 +112,7 @@ class Searches:
             pruner=(job.metadata_or_empty.annotations or {}).get(names.ANNOTATION_PRUNER, ""),
             limit=view.limit,
             parallel=job.spec.parallel_trials or 1,
-            state=("Failed" if view.failed else "Complete") if view.ended else "Running",
+            state="Suspended" if view.paused else view.state,
             message=view.message,
             parameters=[_parameter(one) for one in job.spec.parameters],
             trials=[_trial(one, view) for one in view.trials],

@@ -9,7 +9,7 @@ import msgspec
 
 from trainwright.api.conditions import set_condition
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.messages import counted, shortened
+from trainwright.api.messages import CONDITION_LIMIT, counted, shortened
 from trainwright.api.objects import Document, annotations_of, owner_reference
 from trainwright.api.trainer.v1alpha1 import (
     OptimizationJob,
@@ -165,7 +165,8 @@ def _last_words(job: OptimizationJob, trials: Trials, best: Trial | None) -> str
         return f"all {counted(len(trials), 'trial')} were stopped early"
     first = failed[0]
     name = names.train_job_name(job.name, first.number)
-    return f"{counted(len(failed), 'trial')} failed and none gave a value; the first, TrainJob {name}: {first.message}"
+    start = f"{counted(len(failed), 'trial')} failed and none gave a value; the first, TrainJob {name}: "
+    return start + shortened(first.message, CONDITION_LIMIT - len(start))  # the name stays whole
 
 
 def _condition(type_: str, *, on: bool, reason: str, message: str) -> Condition:

@@ -17,6 +17,8 @@ from trainwright.controller.views import text
 from trainwright.controller.views.cluster import if_there
 from trainwright.controller.views.job import History, JobView, view_of
 
+_PAUSED = f"the search is stopped: no trial begins until its annotation {names.ANNOTATION_SUSPEND} is removed"
+
 
 @dataclass(frozen=True, slots=True)
 class TrialView:
@@ -47,8 +49,19 @@ class SearchView:
     ended: str
     """The reason of the condition Complete or Failed; empty: the search goes on."""
     failed: bool
+    paused: bool
+    """Somebody has stopped it: no trial begins."""
+    holds_still: bool
+    """The operator has heard that it is paused: no trial begins from now on."""
     message: str
-    """How it ended, or why no trial can be made; empty: there is nothing to say."""
+    """How it ended, or why no trial is made; empty: there is nothing to say."""
+
+    @property
+    def state(self) -> str:
+        """`Running`, `Paused`, `Complete` or `Failed`."""
+        if self.ended:
+            return "Failed" if self.failed else "Complete"
+        return "Paused" if self.paused else "Running"
 
     @property
     def over(self) -> int:
@@ -78,8 +91,10 @@ def search_of(
     conditions = job.status.conditions if job.status is not None else None
     complete, failed = (find_true(conditions, one) for one in (names.COMPLETE, names.FAILED))
     created = next((one for one in conditions or () if one.type == names.CREATED and one.status == "False"), None)
-    said = complete or failed or created
     end = complete or failed
+    said = end or created
+    paused = end is None and names.is_paused(job)
+    heard = any(one.type == names.CREATED and names.ANNOTATION_SUSPEND in one.message for one in conditions or ())
     return SearchView(
         namespace=job.namespace,
         name=job.name,
@@ -91,7 +106,9 @@ def search_of(
         best=next((one for one in shown if best is not None and one.trial.number == best.number), None),
         ended=end.reason if end is not None else "",
         failed=failed is not None,
-        message=said.message if said is not None else "",
+        paused=paused,
+        holds_still=paused and heard,
+        message=_PAUSED if paused else said.message if said is not None else "",
     )
 
 
@@ -145,7 +162,7 @@ def summary(search: SearchView) -> str:
 
 def lines_of(search: SearchView, waiting: Mapping[str, str], *, everything: bool = False) -> list[str]:
     """How a search stands. `waiting`: why trials do not train, as sentences by the name of their TrainJobs."""
-    state = search.ended or ("Blocked" if search.message else "Running")
+    state = search.ended or ("Blocked" if search.message and not search.paused else search.state)
     lines = [f"OptimizationJob {search.namespace}/{search.name}: {state}", f"  {summary(search)}"]
     if search.message:
         lines.append(f"  {text.printable(search.message)}")
@@ -166,7 +183,7 @@ def as_json(search: SearchView, waiting: Mapping[str, str]) -> dict[str, Any]:
     return {
         "namespace": search.namespace,
         "name": search.name,
-        "state": ("Failed" if search.failed else "Complete") if search.ended else "Running",
+        "state": search.state,
         "reason": search.ended or None,
         "message": search.message or None,
         "objective": {"metric": search.metric, "direction": "Maximize" if search.maximize else "Minimize"},

@@ -5,7 +5,7 @@ import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -78,12 +78,34 @@ def test_a_search_ends_with_the_best_trial_and_the_command_that_trains_it_again(
     assert again is not None
     words = shlex.split(again[1])
     assert words[:3] == ["trainwright", "local", "run"]
+    assert words[-3:] == ["--", "--rate", exact]
     repeated = shell.local(*words[2:], seconds=120)
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
     # The name of a search is not taken twice by chance.
     refused = shell.local("tune", *SEARCH, "--job-name=first", str(script))
     assert refused.returncode == 125
-    assert 'optimizationjobs.trainer.kubeflow.org "first" already exists' in refused.stderr
+    assert refused.stderr == (
+        'error: optimizationjobs.trainer.kubeflow.org "first" already exists; go on with '
+        "`trainwright local tune --resume=first`, or choose another --job-name\n"
+    )
+    assert re.search(r"^searches that are deleted with them: .*\bfirst\b", shell.local("clean").stdout, re.MULTILINE)
+    ended = shell.local("stop", "first")
+    assert (ended.returncode, ended.stderr) == (1, "error: search first has ended: MaxTrialsReached\n")
+    deleted = shell.local("delete", "first", seconds=120)
+    assert (deleted.returncode, deleted.stdout) == (0, "search first: deleted with its trials\n"), deleted.stderr
+    assert "first-" not in shell.local("jobs").stdout
+
+
+def explained_as(kubeconfig: str) -> Callable[[], str]:
+    """What `explain` says of the search that is stopped."""
+
+    def explained() -> str:
+        command = [*TRAINWRIGHT, "explain", "second", kubeconfig]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 3, done.stdout
+        return done.stdout
+
+    return explained
 
 
 def test_ctrl_c_keeps_what_has_ended_and_resume_goes_on(shell: Shell, script: Path) -> None:
@@ -100,19 +122,19 @@ def test_ctrl_c_keeps_what_has_ended_and_resume_goes_on(shell: Shell, script: Pa
     assert "trainwright local tune --resume=second" in errors
     eventually_sync(lambda: "Suspended" in shell.local("show", "second-2").stdout, seconds=180)
     kubeconfig = f"--kubeconfig={shell.folder}/trainwright/local/default/kubeconfig"
-
-    def explained() -> str:
-        command = [*TRAINWRIGHT, "explain", "second", kubeconfig]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-        assert done.returncode == 3, done.stdout
-        return done.stdout
-
-    text = eventually_sync(explained, lambda text: "  TrainJob second-2 waits: " in text, seconds=180)
-    assert text.startswith("OptimizationJob default/second: Running\n  1/3 trials, 1 not over, best loss ")
+    text = eventually_sync(explained_as(kubeconfig), lambda text: "  TrainJob second-2 waits: " in text, seconds=180)
+    assert text.startswith("OptimizationJob default/second: Paused\n  1/3 trials, 1 not over, best loss ")
+    assert "  the search is stopped: no trial begins until its annotation trainwright.io/suspend is removed\n" in text
+    # The trial that was stopped is over: the search alone can begin another, and does not.
+    assert shell.local("delete", "second-2", seconds=120).returncode == 0
+    eventually_sync(explained_as(kubeconfig), lambda text: "  2/3 trials, 1 failed" in text, seconds=180)
+    again = shell.local("stop", "second", seconds=120)
+    assert (again.returncode, again.stdout.splitlines()[0]) == (0, "search second: is stopped already"), again.stderr
+    assert "second-3" not in shell.local("jobs").stdout
     (script.parent / "wait").unlink()
     done = shell.local("tune", "--resume=second", seconds=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(number for number, _, _ in values_of(done.stdout)) == [1, 2, 3]
+    assert sorted(number for number, _, _ in values_of(done.stdout)) == [1, 3]
     assert values_of(first)[0] in values_of(done.stdout)
 
 
@@ -125,3 +147,9 @@ def test_a_search_without_a_value_fails_with_the_reason_of_its_first_trial(shell
     assert "trial 1: Failed, " in done.stdout
     assert "error: search bad: 2 trials failed and none gave a value; the first, TrainJob bad-1: " in done.stderr
     assert "exit code 3" in done.stderr
+    assert "retries" not in done.stdout + done.stderr
+    resumed = shell.local("resume", "bad")
+    assert resumed.stderr == "error: search bad has ended: TrialsFailed; begin another\n"
+    cleaned = shell.local("clean", "--yes")
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert shell.local("delete", "bad").stderr == "error: there is no TrainJob bad in namespace default\n"

@@ -74,6 +74,8 @@ class Declaration:
     """Whether ranks that stand still are restarted, not only shown."""
     avoids_nodes: bool = False
     """Whether the next attempt avoids a node that fails again and again."""
+    is_trial: bool = False
+    """Whether the job is a trial of a search, whose user runs no job of its own."""
 
     @property
     def is_gang(self) -> bool:

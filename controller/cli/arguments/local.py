@@ -151,21 +151,18 @@ _SEARCH = Group(
         ),
         argument(
             "--trials N",
-            "how many trials, 1 to 100 (default: %(default)s)",
+            "how many trials, 1 to 100 (default: 20)",
             type=whole("a number of trials: use 1 to 100", 1, 100),
-            default=20,
         ),
         argument(
             "--parallel N",
-            "how many at once (default: %(default)s)",
+            "how many at once (default: 1)",
             type=whole("a number of trials: use 1 to 100", 1, 100),
-            default=1,
         ),
         argument(
             "--sampler",
-            "what chooses the parameters (default: %(default)s); all but random and grid need the extra optimization",
+            "what chooses the parameters (default: random); all but random and grid need the extra optimization",
             choices=("random", "grid", "tpe", "gp", "qmc", "cmaes"),
-            default="random",
         ),
         argument("--seed N", "for the same trials again (default: a new one)", type=whole("a number", 0)),
         argument("--pruner", "stop bad trials early (default: never)", choices=("median", "asha")),
@@ -173,9 +170,8 @@ _SEARCH = Group(
             "--warmup-steps N",
             "with --pruner: stop no trial before this step, or this percentage if the training reports no steps",
             type=whole("a number of steps", 0),
-            default=0,
         ),
-        argument("--resume NAME", "go on with a search that was interrupted"),
+        argument("--resume NAME", "go on with a search that was interrupted, as it was begun"),
     ],
 )
 _HOW = Group(
@@ -347,7 +343,8 @@ LOCAL = {
         "stop jobs: their pods end, the jobs stay",
         "local.job_commands:stop",
         "Suspend jobs and wait until their pods have ended. `resume` starts them again, from their "
-        "checkpoints if they write any.",
+        "checkpoints if they write any. The name of a search stands for the search and its trials, also for `resume` "
+        "and `delete`.",
         _JOBS,
     ),
     "resume": Command("resume jobs that were stopped", "local.job_commands:resume", arguments=_JOBS),
@@ -362,7 +359,8 @@ LOCAL = {
         "delete jobs that have ended, after a preview",
         "local.job_commands:clean",
         "List the jobs that have ended, and the size of the lines of their ranks. With --yes, delete them: "
-        "the TrainJobs with all objects that they made, their records of failures, their curves and their lines. "
+        "the TrainJobs with all objects that they made, their records of failures, their curves and their lines, "
+        "and the searches that have ended and keep no such trial. "
         "What jobs wrote into outputs and other folders stays.",
         [
             *_NAMESPACES,

@@ -4,6 +4,7 @@
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -49,18 +50,25 @@ number = whole("a number above 0", 1)
 
 _NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _RANGE = re.compile(f"(loguniform|uniform|int|logint):({_NUMBER}):({_NUMBER})")
+_PARAMETER_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _PARAMETER = "write NAME=loguniform:1e-5:1e-1, NAME=uniform:0:1, NAME=int:1:8, NAME=logint:16:1024 or NAME=16,32,64"
 
 
 def parameter(text: str) -> dict[str, Any]:
     """Read a parameter of a search, as the spec of an OptimizationJob has it."""
     name, _, space = text.partition("=")
-    if not 1 <= len(name) <= 64 or not space:
+    if not 1 <= len(name) <= 64 or not space or not text.isprintable():
         raise ArgumentTypeError(f"{text!r} is not a parameter: {_PARAMETER}")
+    if not _PARAMETER_NAME.fullmatch(name):
+        raise ArgumentTypeError(
+            f"{text!r}: {name!r} cannot become a variable; name it with the letters a to z, digits, '_', '-' and '.'"
+        )
     if (found := _RANGE.fullmatch(space)) is not None:
         kind, low, high = found.groups()
         if float(low) >= float(high):
             raise ArgumentTypeError(f"{text!r}: {low} is not below {high}")
+        if not isfinite(float(high) - float(low)):
+            raise ArgumentTypeError(f"{text!r}: the bounds are too far apart; use numbers within 1e300 of 0")
         log = kind.startswith("log")
         if log and float(low) <= 0:
             raise ArgumentTypeError(f"{text!r}: a range on a logarithmic scale begins above 0")

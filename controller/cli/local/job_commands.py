@@ -18,18 +18,21 @@ from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.messages import counted
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.api.times import wall_clock
+from trainwright.api.trainer.v1alpha1 import OptimizationJob
 from trainwright.controller.cli import state
 from trainwright.controller.cli.access import meant
 from trainwright.controller.cli.commands import Run, WrongUseError
-from trainwright.controller.cli.local import ends, local_jobs
+from trainwright.controller.cli.local import ends, local_jobs, searches
 from trainwright.controller.cli.local.follower import Follower
 from trainwright.controller.cli.local.lines import lines_of, prefix_of
 from trainwright.controller.cli.local.local_jobs import LocalJobs, RefusedError, typed
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.local.outputs import JobOutput
 from trainwright.controller.cli.local.pods import failed_runs, runs_with_logs
+from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import ApiError, TransportError
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses, rank_of
@@ -41,6 +44,8 @@ from trainwright.controller.views.reports import FILE, KeptReports
 from trainwright.plugins.contract.picture import index_of
 
 _JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
+_Act = Callable[[str], Coroutine[Any, Any, str]]
+_SearchAct = Callable[[Client, OptimizationJob], Coroutine[Any, Any, str]]
 START_SECONDS = 3600.0
 """How long `logs --follow` waits for the first container."""
 
@@ -74,7 +79,10 @@ async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
     if (name := given.get("job")) is not None:
         arguments.job = await meant(jobs.client, jobs.namespace, name)
     elif "jobs" in given:
-        found = [await meant(jobs.client, jobs.namespace, name, only=True) for name in arguments.jobs]
+        found = []
+        for name in arguments.jobs:
+            is_search = await searches.found(jobs.client, jobs.namespace, name) is not None
+            found.append(name if is_search else await meant(jobs.client, jobs.namespace, name, only=True))
         arguments.jobs = [*dict.fromkeys(found)]
 
 
@@ -140,7 +148,7 @@ async def logs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def stop(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-    code = await _each(arguments.jobs, jobs.stop)
+    code = await _each(arguments.jobs, _of_either(jobs, jobs.stop, searches.stop))
     if code == 0:
         command = options_of(arguments).command_on("resume", " ".join(arguments.jobs), arguments.namespace)
         print(f"resume with: {command}")
@@ -149,38 +157,48 @@ async def stop(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def resume(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-    return await _each(arguments.jobs, jobs.resume)
+    return await _each(arguments.jobs, _of_either(jobs, jobs.resume, searches.resume))
 
 
 @_with_jobs
 async def delete(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     if bool(arguments.jobs) == arguments.everything:
         raise WrongUseError("name the jobs to delete, or use --all")
-    names = arguments.jobs or [job["metadata"]["name"] for job in await jobs.all()]
+    names = arguments.jobs
+    if arguments.everything:
+        tuned = await jobs.searches()
+        # Searches first: they would make trials in place of those that are deleted.
+        names = [one.name for one in tuned] + [*map(name_of, searches.without_trials(await jobs.all(), tuned))]
     if not names:
         print(f"no jobs in namespace {arguments.namespace}")
-    return await _each(names, jobs.delete)
+    return await _each(names, _of_either(jobs, jobs.delete, searches.delete))
 
 
 @_with_jobs
 async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-    ended = ends.ended_jobs(await jobs.all())[arguments.keep :]
-    if not ended:
+    found = await jobs.all()
+    ended = ends.ended_jobs(found)[arguments.keep :]
+    tuned = [*searches.deletable(await jobs.searches(), found, [one.job for one in ended])]
+    if not ended and not tuned:
         print("no jobs to delete: none has ended" + (f" but the last {arguments.keep}" if arguments.keep else ""))
         return 0
     folder = options_of(arguments).folder
     taken = await asyncio.to_thread(ends.bytes_of, folder / "logs", [one.job for one in ended])
-    number = f"{len(ended)} job{'s' if len(ended) > 1 else ''}"
+    number = counted(len(ended), "job")
     print(*ends.table(ended, taken, wall_clock()), sep="\n")
     what = "with all objects that they made, their records of failures, their curves and their lines"
     claims = [claim for one in ended for claim in await ends.claims_of(jobs.client, one.job)]
     if claims:
         print(f"\nvolumes that are deleted with them, and what jobs wrote into these: {', '.join(claims)}")
+    if tuned:
+        print(f"\nsearches that are deleted with them: {', '.join(one.name for one in tuned)}")
     if not arguments.yes:
         print(f"\n--yes deletes {number} {what} ({ends.size(sum(taken.values()))}).")
         print("Nothing is deleted yet. What jobs wrote into outputs and other folders stays.")
         return 0
     deleted = [await actions.delete(jobs.client, one.job, pods_first=False) for one in ended]
+    for one in tuned:
+        await searches.remove(jobs.client, one)
     print(f"\n{sum(deleted)} of {number} deleted {what}. What they wrote into outputs and other folders stays.")
     return 0
 
@@ -192,7 +210,17 @@ async def wait(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     return code
 
 
-async def _each(names: list[str], act: Callable[[str], Coroutine[Any, Any, str]]) -> int:
+def _of_either(jobs: LocalJobs, act: _Act, act_on_search: _SearchAct) -> _Act:
+    """The act on a job of that name, or on a search."""
+
+    async def act_on(name: str) -> str:
+        job = await searches.found(jobs.client, jobs.namespace, name)
+        return await (act(name) if job is None else act_on_search(jobs.client, job))
+
+    return act_on
+
+
+async def _each(names: list[str], act: _Act) -> int:
     """Do it with each job, whatever becomes of the others; returns the exit code."""
     code = 0
     for name in names:

@@ -22,7 +22,7 @@ from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, namespace_of, uid_of
 from trainwright.api.quantity import Quantity
 from trainwright.api.times import wall_clock
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import OptimizationJob, TrainJob
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local.follower import OUT_OF_TIME, TRAINJOB
 from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
@@ -63,6 +63,13 @@ class LocalJobs:
     async def all(self) -> list[Document]:
         """All jobs. Raises KubernetesError."""
         return (await self.client.list(TRAINJOB, self.namespace)).items
+
+    async def searches(self) -> list[OptimizationJob]:
+        """All OptimizationJobs; none where the cluster does not serve them. Raises KubernetesError."""
+        try:
+            return (await self.client.list(OptimizationJob, self.namespace)).items
+        except NotFound:
+            return []
 
     async def ended(self, jobs: Sequence[Document]) -> Ended:
         found = Ended(self.client)

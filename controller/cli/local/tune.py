@@ -5,10 +5,11 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 
 from trainwright.api import extras
 from trainwright.api.errors import UserError
@@ -19,8 +20,8 @@ from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local.options import LocalOptions, disk_errors, options_of
 from trainwright.controller.cli.local.run import check_system
 from trainwright.controller.optimization import names, sampler
-from trainwright.controller.runtime import Client, ConfigurationError, Conflict, KubernetesError, NotFound
-from trainwright.controller.views import actions, search, text
+from trainwright.controller.runtime import AlreadyExists, Client, ConfigurationError, KubernetesError, NotFound
+from trainwright.controller.views import search, text
 from trainwright.controller.views.comparison import direction_of
 from trainwright.controller.views.search import SearchView, TrialView
 
@@ -28,6 +29,13 @@ TRAINJOB = TrainJob.RESOURCE
 COMMAND = "trainwright.io/run-command"
 """On an OptimizationJob of this command: the words of `local run` that train once, as a JSON list."""
 _LOOK_SECONDS = 0.5
+_DEFAULTS = {"trials": 20, "parallel": 1, "sampler": "random", "warmup_steps": 0}
+_OF_A_NEW_SEARCH = (
+    *("param", "objective", "direction", "trials", "parallel", "sampler", "seed", "pruner", "warmup_steps"),
+    *("module", "runtime", "nodes", "job_name", "workdir", "python", "requirements", "env", "env_file"),
+)
+"""Options that say what a search is, which `--resume` takes from the search."""
+_PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,9 +62,25 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> None:
     """Raises WrongUseError, UserError."""
     if arguments.resume:
-        if arguments.param or arguments.objective:
-            raise WrongUseError("--resume goes on with a search as it was begun: leave out --param and --objective")
+        given = [f"--{one.replace('_', '-')}" for one in _OF_A_NEW_SEARCH if vars(arguments)[one] not in (None, "", [])]
+        given += [arguments.script] if arguments.script is not None else []
+        given += ["the arguments of the script"] if _passed(arguments) else []
+        if given:
+            raise WrongUseError(f"--resume goes on with a search as it was begun: leave out {', '.join(given)}")
         return
+    for option, default in _DEFAULTS.items():
+        if vars(arguments)[option] is None:
+            setattr(arguments, option, default)
+    _check_search(arguments)
+    names_given = [one["name"] for one in arguments.param]
+    for name in dict.fromkeys(_PLACEHOLDER.findall(" ".join(_passed(arguments)))):
+        if name not in names_given:
+            stays = f"warning: the script gets {{{name}}} as it is written: there is no --param {name}, only"
+            print(stays, ", ".join(names_given), file=sys.stderr)
+
+
+def _check_search(arguments: argparse.Namespace) -> None:
+    """Raises WrongUseError, UserError."""
     if not arguments.param:
         raise WrongUseError("say what to search with --param, such as --param lr=loguniform:1e-5:1e-1")
     if not arguments.objective:
@@ -78,6 +102,11 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UserError(str(error)) from error
 
 
+def _passed(arguments: argparse.Namespace) -> list[str]:
+    """The arguments of the script, in which `{lr}` stands for a value."""
+    return [*arguments.arguments, *arguments.passed_on]
+
+
 def _command(arguments: argparse.Namespace) -> list[str]:
     """The words of `trainwright local run` that train once; `_again` adds the parameters."""
     single = {option: getattr(arguments, option) for option in ("runtime", "nodes", "workdir", "python")}
@@ -85,33 +114,32 @@ def _command(arguments: argparse.Namespace) -> list[str]:
     for option in ("requirements", "env_file", "env"):
         words += [f"--{option.replace('_', '-')}={value}" for value in getattr(arguments, option)]
     words += [f"--module={arguments.module}"] if arguments.module is not None else []
-    passed = [*arguments.arguments, *arguments.passed_on]
+    passed = _passed(arguments)
     script = [arguments.script] if arguments.script is not None else []
     return [*words, *script, *(["--", *passed] if passed else [])]
 
 
-def _again(search_job: OptimizationJob, parameters: Mapping[str, str]) -> str:
+def _again(options: LocalOptions, search_job: OptimizationJob, parameters: Mapping[str, str]) -> str:
     """The command that trains with these parameters again; empty: the search was not made by this command."""
     words = json.loads(annotations_of(search_job).get(COMMAND, "[]"))
     if not words:
         return ""
-    words = [_filled(word, parameters) for word in words]
+    first = words.index("--") if "--" in words else len(words)
+    words = [*words[:first], *(_filled(word, parameters) for word in words[first:])]
     given = [f"--env={names.variable(name)}={value}" for name, value in parameters.items()]
-    return shlex.join(["trainwright", "local", "run", *given, *words])
+    return f"{options.command('run')} {shlex.join([*given, *words])}"
 
 
 def _filled(word: str, parameters: Mapping[str, str]) -> str:
     """The word of the script's arguments with values in place of `{lr}`, for the parameter lr."""
-    for name, value in parameters.items():
-        word = word.replace(f"{{{name}}}", value)
-    return word
+    return _PLACEHOLDER.sub(lambda found: parameters.get(found[1], found[0]), word)
 
 
 # ---------------------------------------------------------------------- the search
 
 
 async def _tune(options: LocalOptions, documents: list[Document], arguments: argparse.Namespace) -> int:
-    from trainwright.controller.cli.local import submission  # noqa: PLC0415 - needs Linux
+    from trainwright.controller.cli.local import searches, submission  # noqa: PLC0415 - they need Linux
 
     interrupted = submission.Interrupted()
     try:
@@ -120,7 +148,7 @@ async def _tune(options: LocalOptions, documents: list[Document], arguments: arg
             if arguments.resume:
                 job = await _resume(client, arguments.resume)
             else:
-                job = await _create(client, await _search_job(options, client, documents, arguments))
+                job = await _create(options, client, await _search_job(options, client, documents, arguments))
             resume = f"{options.command('tune')} --resume={job.name}"
             if dashboard and sys.stdout.isatty():
                 print(f"| dashboard: {dashboard}#/searches/{job.namespace}/{job.name}", flush=True)
@@ -128,13 +156,13 @@ async def _tune(options: LocalOptions, documents: list[Document], arguments: arg
             following = asyncio.ensure_future(_follow(client, job))
             found = await interrupted.may_end(following, "stopping the trials that run")
             if found is None:
-                resting = asyncio.ensure_future(_rest(client, job))
+                resting = asyncio.ensure_future(searches.pause(client, job))
                 await interrupted.may_end(resting, "leaving them as they are")
                 found = await search.read_search(client, job.namespace, job.name, wall_clock())
                 interrupted.ends_the_command()
                 print(f"interrupted: {search.summary(found)}; go on with: {resume}", file=sys.stderr)
                 return interrupted.code
-            return await _conclude(client, job, found)
+            return await _conclude(options, client, job, found)
     except asyncio.CancelledError:
         return interrupted.code
 
@@ -152,7 +180,8 @@ async def _search_job(
     # Kubernetes fills the variables in.
     values = {one["name"]: f"$({names.variable(one['name'])})" for one in arguments.param}
     trainer = train_job["spec"]["trainer"]
-    trainer["command"] = [_filled(word, values) for word in trainer["command"]]
+    first = len(trainer["command"]) - len(_passed(arguments))  # the script and what starts it stay
+    trainer["command"] = [*trainer["command"][:first], *(_filled(one, values) for one in trainer["command"][first:])]
     metadata = train_job["metadata"]
     annotations = {COMMAND: json.dumps(_command(arguments))}
     if arguments.sampler in names.SAMPLERS:
@@ -181,9 +210,12 @@ async def _search_job(
     }
 
 
-async def _create(client: Client, document: Document) -> OptimizationJob:
+async def _create(options: LocalOptions, client: Client, document: Document) -> OptimizationJob:
     try:
         created = await client.create(document, kind=OptimizationJob.RESOURCE)
+    except AlreadyExists as error:
+        resume = f"{options.command('tune')} --resume={name_of(document)}"
+        raise WrongUseError(f"{error.message}; go on with `{resume}`, or choose another --job-name") from error
     except NotFound as error:
         raise WrongUseError(
             "the cluster does not serve OptimizationJobs: end it and start it again with this version"
@@ -194,37 +226,17 @@ async def _create(client: Client, document: Document) -> OptimizationJob:
 
 
 async def _resume(client: Client, name: str) -> OptimizationJob:
-    """Let the trials that Ctrl-C stopped go on."""
+    """Let the search that Ctrl-C stopped go on, with its trials."""
+    from trainwright.controller.cli.local import searches  # noqa: PLC0415 - needs Linux
+
     try:
         job = await client.get(OptimizationJob, name, "default")
     except NotFound as error:
         found = (await client.list(OptimizationJob, "default")).items
         known = f"; there are {', '.join(one.name for one in found)}" if found else ""
         raise WrongUseError(f"--resume: there is no search {name}{known}") from error
-    await _suspend(client, job, on=False)
+    await searches.go_on(client, job)
     return job
-
-
-async def _rest(client: Client, job: OptimizationJob) -> bool:
-    """Suspend the trials that run. Each keeps its place among the parallel ones, so that no other begins."""
-    changed = 1
-    while changed:
-        # Once more: one that ended meanwhile made room for another.
-        changed = await _suspend(client, job, on=True)
-        await asyncio.sleep(_LOOK_SECONDS)
-    return True
-
-
-async def _suspend(client: Client, job: OptimizationJob, *, on: bool) -> int:
-    """Returns how many trials were suspended, or let go on."""
-    found = await search.read_search(client, job.namespace, job.name, wall_clock())
-    changed = 0
-    for one in found.trials:
-        if not one.trial.is_over and one.job is not None:
-            with suppress(Conflict, NotFound):  # it has ended, or was deleted, meanwhile
-                train_job = await client.get(TRAINJOB, one.train_job, job.namespace)
-                changed += await actions.suspend(client, train_job, on=on)
-    return changed
 
 
 async def _follow(client: Client, job: OptimizationJob) -> SearchView:
@@ -239,7 +251,7 @@ async def _follow(client: Client, job: OptimizationJob) -> SearchView:
             await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _conclude(client: Client, job: OptimizationJob, found: SearchView) -> int:
+async def _conclude(options: LocalOptions, client: Client, job: OptimizationJob, found: SearchView) -> int:
     """Say what came out; returns the exit code."""
     from trainwright.controller.cli.local import outputs  # noqa: PLC0415 - needs Linux
 
@@ -253,7 +265,7 @@ async def _conclude(client: Client, job: OptimizationJob, found: SearchView) -> 
         train_job = await client.get(TRAINJOB, best.train_job, job.namespace)
         if (folder := outputs.folder_of_job(train_job)) is not None:
             print(f"its output: {folder}")
-    if again := _again(job, best.trial.parameters):
+    if again := _again(options, job, best.trial.parameters):
         print(f"to train it again: {again}")
     return 0
 

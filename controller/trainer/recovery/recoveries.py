@@ -18,6 +18,7 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     Declaration,
     declared,
 )
+from trainwright.controller.optimization.names import ANNOTATION_TRIAL
 from trainwright.controller.runtime import Manager, Trigger
 from trainwright.controller.runtime.errors import CacheError
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid, Snapshots
@@ -76,6 +77,7 @@ class Recoveries:
             return None
         found, _ = declared(annotations_of(job), annotations_of(runtime), self._allowed)
         has_policy = runtime.spec_or_empty.template_or_empty.spec_or_empty.failure_policy is not None
+        found = replace(found, is_trial=ANNOTATION_TRIAL in annotations_of(job))
         return found if found.is_gang and not has_policy else None
 
     async def known(self, job: TrainJob) -> KnownAttempts:

@@ -182,7 +182,8 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
         number, total = _spent(counts, exceeded[0]), sum(counts.causes.values())
         which = f" {what}" if number == total else f", {number} of them {what}"
         text = f"the job failed after {counted(total, 'attempt')}{which}; the last: {ended.why.text}"
-        text = f"{text}; {_advice(exceeded[0], wanted)}"
+        if not wanted.is_trial:  # what is to be done with one is said of the search
+            text = f"{text}; {_advice(exceeded[0], wanted)}"
         return _ends(counts, REASON_HANG if budget == HANG else REASON_RESTARTS_EXHAUSTED, text, paid)
     if counts.attempts >= MOST_ATTEMPTS:
         text = f"the job failed after {counts.attempts} attempts, the most that are made; the last: {ended.why.text}"

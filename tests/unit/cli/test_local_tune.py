@@ -41,6 +41,14 @@ def test_a_parameter(text: str, space: dict[str, Any]) -> None:
         ("lr=loguniform:0:1", "a range on a logarithmic scale begins above 0"),
         ("batch=16,,32", "names neither a range nor choices"),
         ("batch=16,16", "names a choice twice"),
+        ("é=1,2", "'é' cannot become a variable; name it with the letters a to z, digits, '_', '-' and '.'"),
+        ("l r=1,2", "'l r' cannot become a variable"),
+        ("lr=uniform:0:1e999", "the bounds are too far apart"),
+        ("lr=int:-1e999:1", "the bounds are too far apart"),
+        ("lr=int:1:1e400", "the bounds are too far apart"),
+        ("lr=uniform:-1e308:1e308", "the bounds are too far apart"),
+        ("lr=logint:1e999:1e999", "1e999 is not below 1e999"),
+        ("lr=1,\udcff", "is not a parameter"),
     ],
 )
 def test_what_is_not_a_parameter_is_refused_with_what_to_write(text: str, said: str) -> None:
@@ -61,7 +69,14 @@ def test_what_is_not_a_parameter_is_refused_with_what_to_write(text: str, said: 
         ("train.py --param=a=1,2 --objective=loss --warmup-steps=3", "--warmup-steps goes with --pruner"),
         ("train.py --param=a=int:1:2 --objective=loss --sampler=grid", "--sampler=grid needs choices for every"),
         ("train.py --param=a=1,2 --objective=loss --sampler=cmaes", "the sampler cmaes needs two parameters or more"),
-        ("--resume=x --param=a=1,2", "--resume goes on with a search as it was begun"),
+        ("--resume=x --param=a=1,2", "--resume goes on with a search as it was begun: leave out --param\n"),
+        ("--resume=x --trials=20 --parallel=1 --sampler=random", "leave out --trials, --parallel, --sampler\n"),
+        ("--resume=x --direction=minimize --seed=0 --pruner=asha", "leave out --direction, --seed, --pruner\n"),
+        ("--resume=x --env=A=1 --nodes=2 --warmup-steps=0", "leave out --warmup-steps, --nodes, --env\n"),
+        (
+            "--resume=x --job-name=y train.py -- --lr {lr}",
+            "leave out --job-name, train.py, the arguments of the script\n",
+        ),
     ],
 )
 def test_wrong_use_is_refused_before_a_cluster_starts(
@@ -71,7 +86,9 @@ def test_wrong_use_is_refused_before_a_cluster_starts(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
     assert main(["local", "tune", *words.split()]) == 125
-    assert f"error: {said}" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert said in error
     assert not (tmp_path / "state").exists()
 
 
@@ -83,3 +100,22 @@ def test_a_missing_library_is_told_before_a_cluster_starts(
     monkeypatch.setitem(sampler.LIBRARIES, "tpe", ["no_such_library"])
     assert main(["local", "tune", "train.py", "--param=a=1,2", "--objective=loss", "--sampler=tpe"]) == 125
     assert "no_such_library is not installed; install it with: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("passed", "warned"),
+    [
+        (
+            "--x {foo} --y={a} {foo}",
+            "warning: the script gets {foo} as it is written: there is no --param foo, only a\n",
+        ),
+        ("--x {a} {} {'b':1}", ""),
+    ],
+)
+def test_a_placeholder_of_no_parameter_is_told(
+    passed: str, warned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--param=a=1,2", "--objective=loss", "no.py", "--", *passed.split()]
+    assert main(["local", "tune", *words]) == 125
+    assert capsys.readouterr().err == f"{warned}error: no.py: there is no such file\n"

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of OptimizationJobs, in virtual time."""
 
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.builders import condition, counts
 from tests.repository import documents
-from tests.unit.optimization.conftest import Search
+from tests.unit.optimization.conftest import Search, optimization_job
 from tests.virtual_trainer import SPACE
+from trainwright.api.trainer.v1alpha1 import OptimizationJob
+from trainwright.controller.optimization.plan import End, status_of
+from trainwright.controller.optimization.trials import State, Trial
 from trainwright.plugins.testing import runtime_document
 
 
@@ -154,6 +159,17 @@ def test_failures(search: Search, name: str) -> None:
     made = len(search.trials())
     search.advance(600)
     assert len(search.trials()) == made
+
+
+def test_the_name_of_the_trial_that_failed_first_is_never_cut() -> None:
+    name = "a" * 40
+    last = " ".join(["rank 0 failed;"] * 40)
+    failed = Trial(number=1, state=State.FAILED, message=last)
+    job = msgspec.convert(optimization_job(name), OptimizationJob)
+    found = status_of(job, {1: failed}, End(type="Failed", reason="TrialsFailed"), None, datetime.now(UTC))
+    message = next(one.message for one in found.conditions or () if one.type == "Failed")
+    assert message.startswith(f"1 trial failed and none gave a value; the first, TrainJob {name}-1: rank 0 failed")
+    assert len(message) == 300
 
 
 def test_a_success_of_a_trial_that_runs_lets_the_search_go_on_after_five_failures(search: Search) -> None:

@@ -100,6 +100,13 @@ def test_how_a_search_stands_in_words_and_as_data() -> None:
     blocked = view(search_job(condition("Created", "False", "the sampler did not answer within 60 s")))
     assert search.lines_of(blocked, {})[0] == "OptimizationJob team/digits: Blocked"
     assert "  the sampler did not answer within 60 s" in search.lines_of(blocked, {})
+    stopped = search_job(condition("Created", message="5 of 6 TrainJobs created"))
+    stopped.metadata_or_empty.annotations = {"trainwright.io/suspend": "true"}
+    assert search.lines_of(view(stopped), {})[0] == "OptimizationJob team/digits: Paused"
+    assert "  the search is stopped: no trial begins until its annotation" in "\n".join(
+        search.lines_of(view(stopped), {})
+    )
+    assert (search.as_json(view(stopped), {})["state"], view(stopped).holds_still) == ("Paused", False)
     ended = view(search_job(condition("Failed", message="5 trials failed")))
     assert (ended.failed, ended.ended, ended.message) == (True, "Why", "5 trials failed")
     data = search.as_json(view(), waiting)

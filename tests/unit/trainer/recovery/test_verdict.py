@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What follows from the end of an attempt: retries in a row, the same failure again, pauses."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -223,6 +224,8 @@ def test_retries_that_a_job_names_are_so_many_more_attempts_whatever_the_cause(c
         found = lived(*[ended(cause)] * 9, wanted=wanted)
         assert len(found) == number + 1
         assert "annotation trainwright.dev/retries (local run: --retries)" in found[-1].message
+        of_trial = lived(*[ended(cause)] * 9, wanted=replace(wanted, is_trial=True))[-1]
+        assert found[-1].message.startswith(f"{of_trial.message}; it")
     wanted, _ = declared({ANNOTATION_RETRIES: "90"}, {}, Allowed(retries_memory=4))
     assert (wanted.memory, wanted.hang, wanted.infrastructure) == (90, 90, 90)
 

@@ -93,7 +93,7 @@ export class SearchView {
       if (problem === null) return;
       this.#trouble(problem);
     }
-    if (!document.hidden && !(this.#search && this.#search.state !== "Running")) this.#timer = setTimeout(() => this.#read(), AGAIN_MS);
+    if (!document.hidden && !["Complete", "Failed"].includes(this.#search?.state)) this.#timer = setTimeout(() => this.#read(), AGAIN_MS);
   }
 
   #trouble(problem) {
