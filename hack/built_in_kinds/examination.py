@@ -5,6 +5,7 @@ import asyncio
 import copy
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from hack.built_in_kinds.explanations import SeenField, cell_of, encoded
@@ -14,7 +15,7 @@ from trainwright.controller.local.apiserver.kinds.defaulting import feature, hel
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS
 from trainwright.controller.local.apiserver.kinds.rules import errors_of, from_recorded
 from trainwright.controller.local.apiserver.schema.published.kinds import (
-    LABELS,
+    COUNTED_METADATA,
     NOTHING,
     Column,
     RecordedKind,
@@ -215,11 +216,14 @@ class Examination:
     # -------------------------------------------------------------- updates
 
     async def _generation(self, stored: Document, changes: list[Change]) -> None:
-        labelled = copy.deepcopy(stored)
-        labelled["metadata"]["labels"] = {"new": "x"}
+        about: list[Change] = []
+        for field in COUNTED_METADATA:
+            new = copy.deepcopy(stored)
+            new["metadata"][field] = {"new": "x"}
+            about.append((field, new, *await self._put(new)))
         counted = {
             re.split(r"[.\[]", path)[0]
-            for path, new, status, answer in [*changes, (LABELS, labelled, *await self._put(labelled))]
+            for path, new, status, answer in [*changes, *about]
             if status == 200 and answer["metadata"].get("generation", 0) > new["metadata"].get("generation", 0)
         }
         if self._kind.generation and not counted:
@@ -384,5 +388,12 @@ def _causes(answer: Document) -> list[Document]:
 
 def _format_of(signature: list[bool]) -> str:
     """The format that takes just the words that the server takes; empty if there is none."""
-    fitting = (name for name, check in FORMATS.items() if [not check(word) for word in _WORDS] == signature)
+    fitting = (name for name, check in FORMATS.items() if [_takes(check, word) for word in _WORDS] == signature)
     return next(fitting, "")
+
+
+def _takes(check: Callable[[str], Any], word: str) -> bool:
+    try:
+        return not check(word)
+    except ValueError:
+        return False  # amounts are parsed before they are checked

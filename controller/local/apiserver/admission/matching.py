@@ -90,7 +90,8 @@ def conditions_hold(conditions: Sequence[Document], facts: Document) -> bool:
         try:
             if compiled_over(expression, CONDITION_VARIABLES).run(known) is False:
                 return False
-        except EvaluationError as error:
+        except ValueError as error:
+            # One that names the authorizer is stored, and cannot be compiled here.
             problems.append(f"expression '{expression}' resulted in error: {error}")
     if problems:
         raise EvaluationError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
@@ -106,7 +107,7 @@ def _rule_matches(rule: Document, request: AdmissionRequest, served: Resource) -
     ):
         return False
     names = rule.get("resourceNames")
-    if names and call.name not in names:
+    if names and call.asked_name not in names:
         return False
     scope = rule.get("scope") or "*"
     namespaced = served.namespaced and (served.group, served.plural) != ("", "namespaces")

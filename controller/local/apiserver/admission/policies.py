@@ -226,7 +226,7 @@ class Policies:
 
 
 def _refusal(request: AdmissionRequest, message: str, reason: str) -> errors.StatusError:
-    error = errors.forbidden(request.call.group, request.call.plural, request.name, message)
+    error = errors.forbidden(request.call.group, request.call.plural, request.name or "Unknown", message)
     error.reason, error.code = reason, _CODES.get(reason, _INVALID)
     error.details = {**(error.details or {}), "causes": [{"message": message}]}
     return error

@@ -37,7 +37,7 @@ class AdmissionRequest:
     def name(self) -> str:
         """The name of the object, or what it is generated from; empty for collections."""
         metadata = (self.new or {}).get("metadata") or {}
-        return self.call.name or str(metadata.get("name") or metadata.get("generateName") or "")
+        return self.call.asked_name or str(metadata.get("name") or metadata.get("generateName") or "")
 
     def forbidden(self, why: str) -> StatusError:
         """The answer of a plugin that refuses the object."""
@@ -79,7 +79,7 @@ class AdmissionRequest:
             "operation": self.operation,
             "userInfo": user_info(call.user),
             "dryRun": self.options.dry_run,
-            "name": call.name,
+            "name": call.asked_name,
             "namespace": call.name if (group, call.plural) == ("", "namespaces") else call.namespace,
             "subResource": call.subresource,
             "requestSubResource": call.subresource,

@@ -17,6 +17,12 @@ _IDENTIFIER = re.compile(
     "(?!(as|break|const|continue|else|false|for|function|if|import|in|let|loop|namespace|null|package|return|true|var"
     "|void|while)$)[_a-zA-Z][_a-zA-Z0-9]*"
 )
+_REQUEST = re.compile(
+    r"(?<![\w.'\"])request\.(?!(?:kind|resource|subResource|requestKind|requestResource|requestSubResource|name|namespace"
+    r"|operation|userInfo|dryRun|options)\b)(\w+)"
+)
+"""Fields of a request in an expression that it does not have."""
+_AUTHORIZER = re.compile(r"\bauthorizer\b")
 USED = re.compile(r"\bvariables\.(\w+)")
 """Variables in an expression."""
 
@@ -91,6 +97,13 @@ def _policy_errors(spec: Document, field: str, _: Document) -> Errors:
     return found
 
 
+@register("match condition of a webhook")
+def _condition_errors(text: str, field: str, _: Document) -> Errors:
+    # The evaluator does not know the functions of an authorizer, which only the conditions of webhooks may name here.
+    variables = tuple(one for one in CONDITION_VARIABLES if one != "params")
+    return [] if _AUTHORIZER.search(text) else _expression_errors(text, field, variables, "bool", [])
+
+
 def _mutation_errors(mutation: Document, field: str, declared: list[str]) -> Errors:
     kind = PATCHES.get(mutation.get("patchType") or "")
     if kind is None:
@@ -108,6 +121,8 @@ def _expression_errors(text: str, field: str, variables: tuple[str, ...], wanted
         found = compiled_over(text, variables).result.partition("<")[0]
     except ValueError as error:
         return [invalid(field, text, f"compilation failed: {error}")]
+    if unknown := _REQUEST.search(text):
+        return [invalid(field, text, f"compilation failed: undefined field {unknown[1]!r} of request")]
     if missing := set(USED.findall(text)).difference(declared):
         return [invalid(field, text, f"compilation failed: undeclared variables {', '.join(sorted(missing))}")]
     fits = "dyn" in (wanted, found) or found == wanted

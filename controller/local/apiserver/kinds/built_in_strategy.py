@@ -13,7 +13,7 @@ from trainwright.controller.local.apiserver.kinds.places import part, places
 from trainwright.controller.local.apiserver.kinds.podspecs import default_pod_spec, pod_spec_warnings
 from trainwright.controller.local.apiserver.kinds.rules import check, check_change, tables
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop
-from trainwright.controller.local.apiserver.schema.published.kinds import LABELS, RecordedKind
+from trainwright.controller.local.apiserver.schema.published.kinds import COUNTED_METADATA, RecordedKind
 from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.local.types.go_json import normalize
 from trainwright.controller.local.types.model import Type, builtin
@@ -101,10 +101,9 @@ class BuiltInStrategy(Strategy):
         if self._has_status:
             set_or_drop(new, "status", old.get("status"))
         self._drop_not_stored(new)
+        about = {field for field in COUNTED_METADATA if field in self.kind.counted}
         changed = any(new.get(field) != old.get(field) for field in self.kind.counted)
-        if LABELS in self.kind.counted and not same(new["metadata"].get("labels"), old["metadata"].get("labels")):
-            changed = True
-        if changed:
+        if changed or any(not same(new["metadata"].get(field), old["metadata"].get(field)) for field in about):
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 
     def _drop_not_stored(self, document: Document) -> None:

@@ -309,6 +309,8 @@ class RequestInfo:
     now: datetime
     watches: bool = False
     """Whether the path is of the old form that asks for a watch: `/api/v1/watch/...`."""
+    of_collection: bool = False
+    """Whether the client asked for a collection, of which this is about one object."""
     warnings: list[str] = field(default_factory=list)
     """What the client is told beside the answer."""
 
@@ -332,6 +334,11 @@ class RequestInfo:
         """Where the object is stored."""
         return ObjectName(self.namespace, self.name)
 
+    @property
+    def asked_name(self) -> str:
+        """The name that the client gave: that of the object, but where the request is for a collection."""
+        return "" if self.of_collection else self.name
+
     def require(self, *methods: str) -> None:
         """Raises StatusError for a request with another method."""
         if self.request.method not in methods:
@@ -339,7 +346,7 @@ class RequestInfo:
 
     def of_object(self, name: ObjectName) -> "RequestInfo":
         """This request for one object of the collection, at its main endpoint."""
-        return replace(self, namespace=name.namespace, name=name.name, subresource="")
+        return replace(self, namespace=name.namespace, name=name.name, subresource="", of_collection=True)
 
     def not_found(self) -> errors.StatusError:
         """The error where the object is not there."""

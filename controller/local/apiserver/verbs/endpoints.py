@@ -229,7 +229,9 @@ def _patched(call: RequestInfo, live: Document, media: str) -> tuple[Document, l
     custom = call.resource.custom
     # That of a custom resource is validated later.
     for name, right in (("kind", kind), ("apiVersion", version)):
-        made[name] = made.get(name) or ("" if custom else right)
+        # Of a built-in kind, a strategic merge patch changes neither, whatever it says.
+        kept = media == STRATEGIC_PATCH and isinstance(made.get(name), str)
+        made[name] = right if kept else made.get(name) or ("" if custom else right)
     said = str(made["kind"]), str(made["apiVersion"])
     problem = None if custom or said == (kind, version) else bodies.kind_problem(*said, kind)
     if problem is not None:

@@ -22,7 +22,7 @@ from trainwright.controller.local.apiserver.request.lists import (
     selection_of,
 )
 from trainwright.controller.local.apiserver.store import Expired, ObjectStore, StoredObject
-from trainwright.controller.local.apiserver.verbs.scale import is_scale, shown_at_endpoint
+from trainwright.controller.local.apiserver.verbs.scale import is_scale, read_at_endpoint
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.apiserver.views.tables import (
     include_of,
@@ -100,7 +100,7 @@ class ResourceReads:
         one = await self.stored(call)
         if wanted.form == "object" and not wanted.yaml and not is_scale(call):
             return ServerResponse(body=object_bytes(call.resource, one))
-        return shown(call, shown_at_endpoint(call, call.resource.named(one.document())), wanted)
+        return shown(call, read_at_endpoint(call, call.resource.named(one.document())), wanted)
 
     async def stored(self, call: RequestInfo) -> StoredObject:
         """One object, which its resource can show. Raises StatusError."""

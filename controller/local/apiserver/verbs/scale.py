@@ -14,12 +14,14 @@ from typing import Any
 from trainwright.api.objects import Document, dig
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import ScalePaths
+from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
 from trainwright.controller.local.apiserver.merge import fieldset
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.merge.managedfields import Managed, Ownership, read_entries, write_entries
 from trainwright.controller.local.apiserver.request.info import RequestInfo
 from trainwright.controller.local.apiserver.views.reading import selector_text
 from trainwright.controller.local.types.errors import invalid
+from trainwright.controller.local.types.go_json import zero
 from trainwright.controller.local.types.model import builtin, models_by_kind
 
 _VERSION, _KIND = "autoscaling/v1", "Scale"
@@ -27,6 +29,8 @@ _OWN = {"scale": (_VERSION, _KIND), "binding": ("v1", "Binding")}
 """Subresources whose bodies have a kind, and so owners, of their own; those in other groups are of the resource."""
 _BUILT_IN = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
 _REPLICAS = fieldset.of(("f:spec", "f:replicas"))
+_UNSAID = -(2**31)
+"""Replicas of a custom object that says none, as a write at its Scale finds them."""
 
 
 def is_scale(call: RequestInfo) -> bool:
@@ -35,16 +39,24 @@ def is_scale(call: RequestInfo) -> bool:
 
 
 def at_endpoint(call: RequestInfo, document: Document) -> Document:
-    """An object as writes at the endpoint of the call see it: at `scale`, its Scale. Raises StatusError."""
-    return scale_of(call, document) if is_scale(call) else document
+    """An object as writes at the endpoint of the call see it: at `scale`, its Scale."""
+    return _scale_of(call, document) if is_scale(call) else document
 
 
 def shown_at_endpoint(call: RequestInfo, document: Document) -> Document:
-    """The same as clients see it: a Scale does not say who owns its field. Raises StatusError."""
+    """The same as clients see it: a Scale does not say who owns its field."""
     shown = at_endpoint(call, document)
     if is_scale(call):
         del shown["metadata"]["managedFields"]
     return shown
+
+
+def read_at_endpoint(call: RequestInfo, document: Document) -> Document:
+    """The same where it is only read. Raises StatusError where a custom object says no replicas; writes begin there."""
+    path = (call.resource.scale or _BUILT_IN).spec
+    if is_scale(call) and call.resource.custom and dig(document, path) is None:
+        raise errors.internal(f'the spec replicas field ".{path}" does not exist')
+    return shown_at_endpoint(call, document)
 
 
 def manager_of(call: RequestInfo) -> FieldManager | None:
@@ -55,15 +67,19 @@ def manager_of(call: RequestInfo) -> FieldManager | None:
 @cache
 def _manager(subresource: str) -> FieldManager:
     version, kind = _OWN[subresource]
-    return FieldManager(builtin(models_by_kind()[version, kind]), version, kind, subresource=subresource)
+    model = models_by_kind()[version, kind]
+    if subresource != "scale":
+        return FieldManager(builtin(model), version, kind, subresource=subresource)
+    # Nobody owns what the object itself says: its status, and a number of replicas that is not there.
+    reset, empty = fieldset.of(("f:status",)), zero(model, apiVersion=version, kind=kind)
+    return FieldManager(builtin(model), version, kind, subresource=subresource, reset=reset, empty=empty)
 
 
-def scale_of(call: RequestInfo, document: Document) -> Document:
-    """The Scale of an object. Raises StatusError where a custom one does not say how many replicas it wants."""
+def _scale_of(call: RequestInfo, document: Document) -> Document:
     paths, meta = call.resource.scale or _BUILT_IN, document["metadata"]
     replicas = dig(document, paths.spec)
     if replicas is None and call.resource.custom:
-        raise errors.internal(f'the spec replicas field ".{paths.spec}" does not exist')
+        replicas = _UNSAID
     selector: Any = dig(document, paths.selector) if paths.selector else None
     if isinstance(selector, dict):
         # ReplicationControllers have a map in its place.
@@ -105,12 +121,17 @@ def _entries(call: RequestInfo, paths: ScalePaths, own: Document, scale: Documen
 
 
 def scaled(call: RequestInfo, live: Document, scale: Document) -> Document:
-    """The object with the replicas, and the version, that a Scale says. Raises StatusError for a negative number."""
+    """The object with the replicas, and the version, that a Scale says.
+
+    Raises StatusError for a negative number, or where the Scale of a custom object still says none.
+    """
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0 and not call.resource.custom:
         found = [invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
         raise errors.invalid("autoscaling", "Scale", call.name, found)
     made, paths = deepcopy(live), call.resource.scale or _BUILT_IN
+    if replicas == _UNSAID:
+        raise errors.bad_request(f'the spec replicas field ".{paths.spec}" cannot be empty')
     *parents, last = paths.spec.split(".")
     part = made
     for name in parents:
@@ -118,7 +139,7 @@ def scaled(call: RequestInfo, live: Document, scale: Document) -> Document:
     part[last] = replicas
     meta, said = made["metadata"], scale["metadata"]
     meta["resourceVersion"] = said.get("resourceVersion") or meta["resourceVersion"]
-    meta["managedFields"] = _entries(call, paths, meta, said)
+    set_or_drop(meta, "managedFields", _entries(call, paths, meta, said) or None)
     if replicas < 0:
         found = list(call.resource.strategy.errors([], made, live, ""))
         found.append(invalid(f".{paths.spec}", replicas, "should be a non-negative integer"))

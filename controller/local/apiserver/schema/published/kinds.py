@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-LABELS = "labels"
+COUNTED_METADATA = ("annotations", "labels")
+"""Fields of the metadata whose change raises the generation of some kinds."""
 NOTHING = msgspec.Raw(b"null")
 KINDS = Path(__file__).parent / "kinds.json"
 
@@ -82,7 +83,7 @@ class RecordedKind(msgspec.Struct, omit_defaults=True):
     generation: int = 0
     """Of a new object; 0 for none."""
     counted: tuple[str, ...] = ()
-    """Fields whose change raises the generation; LABELS stands for the labels."""
+    """Fields whose change raises the generation; those of COUNTED_METADATA are of the metadata."""
     orphans: bool = False
     """Whether a deletion that says nothing leaves the dependents."""
     warning: str = ""
