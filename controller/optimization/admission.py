@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from trainwright.api.objects import annotations_of
+from trainwright.api.objects import annotations_of, deletion_timestamp_of
 from trainwright.api.trainer.v1alpha1 import OptimizationJob
 from trainwright.api.trainer.v1alpha1.constants import KIND_CLUSTER_TRAINING_RUNTIME
 from trainwright.api.trainer.v1alpha1.queues import LABEL_QUEUE
@@ -25,14 +25,16 @@ _POD_SUFFIX = "-abcde"
 
 async def refusals(
     job: OptimizationJob, old: OptimizationJob | None, client: Client, runtime_of: RuntimeOf
-) -> list[ErrorCause]:
-    """Every reason to refuse the job or its change. The spec of a stored job cannot change."""
-    found = [*_annotation_problems(job)]
-    if old is None:
-        found += [*_name_problems(job, runtime_of), *_parameter_problems(job)]
-        if not found:
-            found += await _template_problems(job, client)
-    return found
+) -> Sequence[ErrorCause]:
+    """Every reason to refuse the job, or a change that brings it. The spec of a stored job cannot change."""
+    found = [*_annotation_problems(job), *_sampler_problems(job)]
+    if old is not None:
+        if deletion_timestamp_of(job):
+            return ()  # it has to lose its finalizers
+        before = [*_annotation_problems(old), *_sampler_problems(old)]
+        return [one for one in found if one not in before]
+    found += [*_name_problems(job, runtime_of), *_parameter_problems(job)]
+    return found or await _template_problems(job, client)
 
 
 def _annotation_problems(job: OptimizationJob) -> Iterable[ErrorCause]:
@@ -94,7 +96,14 @@ def _parameter_problems(job: OptimizationJob) -> Iterable[ErrorCause]:
         if categorical is not None and "" in categorical.choices:
             place = f"spec.parameters[{index}].searchSpace.categorical.choices"
             yield _invalid(place, "a choice is empty; the result of a search cannot show it")
-    for problem in sampler.problems(sampler_of(job), [msgspec.to_builtins(one) for one in parameters]):
+    metadata = job.spec.train_job_template.metadata_or_empty
+    for place, given in (("labels", metadata.labels), ("annotations", metadata.annotations)):
+        for name in sorted(names.NOT_IN_TEMPLATE & (given or {}).keys()):
+            yield _invalid(f"{_TEMPLATE}.metadata.{place}[{name}]", "is set by the search on each TrainJob; remove it")
+
+
+def _sampler_problems(job: OptimizationJob) -> Iterable[ErrorCause]:
+    for problem in sampler.problems(sampler_of(job), [msgspec.to_builtins(one) for one in job.spec.parameters]):
         yield _invalid("spec.parameters", problem)
 
 

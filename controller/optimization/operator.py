@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainwright.api.conditions import find_true
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import (
     Document,
@@ -26,10 +27,9 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, OptimizationJob, TrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.optimization import names
+from trainwright.controller.optimization import names, plan
 from trainwright.controller.optimization.admission import refusals
 from trainwright.controller.optimization.metrics import SearchMetrics
-from trainwright.controller.optimization.plan import End, Problem, plan, pruner_of, status_of, suspension, train_job
 from trainwright.controller.optimization.question import Ask, NoAnswerError, ask, checked, question
 from trainwright.controller.optimization.trials import (
     RECORD_KEY,
@@ -38,12 +38,12 @@ from trainwright.controller.optimization.trials import (
     Trials,
     best_of,
     decoded,
-    deleted,
     encoded,
     gone,
     late_report,
     percentage_of,
     read,
+    without_train_job,
 )
 from trainwright.controller.runtime import (
     AdmissionRequest,
@@ -63,7 +63,10 @@ from trainwright.controller.runtime import (
 log = logging.getLogger(__name__)
 
 _REFUSALS = (400, 403, 404, 409, 422)
-_EVENTS = {State.COMPLETE: "TrialComplete", State.FAILED: "TrialFailed", State.PRUNED: "TrialPruned"}
+
+
+class RecordRefusedError(Exception):
+    """The record cannot be written; the text says why. No trial is made then, and none ends."""
 
 
 @dataclass(slots=True)
@@ -125,34 +128,35 @@ class Searches:
 
     async def search(self, job: OptimizationJob, ctx: Context) -> Result:
         """One pass over a search: what ended, what to stop, what to make, what to show."""
+        record = await self._record(job, ctx)
+        if self._stands(job, ctx, record):
+            self._records.pop(ctx.key, None)
+            return None
         try:
-            record = await self._record(job, ctx)
-            if record.foreign:
-                return await self._cannot_record(job, ctx)
             trials = await self._observed(job, ctx, record)
             if await self._prune(job, ctx, record, trials):
                 trials = await self._observed(job, ctx, record)
-            next_ = plan(job, trials)
-            problem = await self._make(job, ctx, record, trials, next_.numbers) if next_.numbers else None
+            numbers, end = plan.next_of(job, trials)
+            problem = await self._make(job, ctx, record, trials, numbers) if numbers else None
         except (Conflict, AlreadyExists):
             # Another manager wrote the record, or its ConfigMap was replaced.
             self._records.pop(ctx.key, None)
             raise
+        except RecordRefusedError as error:
+            trials, end = record.trials, None
+            problem = plan.Problem(reason=names.TRIALS_NOT_CREATED, message=str(error))
         now = self._now()
-        await ctx.status(status_of(job, trials, next_.end, problem, now))
+        status = plan.status_of(job, trials, end, problem, now)
+        if (repair := plan.without_edits(job, status)) is not None:
+            await ctx.manager.client.patch(OptimizationJob, job.name, job.namespace, repair, subresource="status")
+        await ctx.status(status)
         if problem is not None:
             return Backoff(problem.message)
-        if next_.end is not None:
-            self._over(job, ctx, next_.end)
+        if end is not None:
+            self._over(job, ctx, end)
         elif (seconds := late_report(ctx.list(TrainJob, owned=True), trials, job, now)) is not None:
             ctx.requeue_after(seconds)
         return None
-
-    async def _cannot_record(self, job: OptimizationJob, ctx: Context) -> Result:
-        message = f"ConfigMap {names.record_name(job.name)} is not of this search, which needs the name; delete it"
-        problem = Problem(reason=names.TRIALS_NOT_CREATED, message=message)
-        await ctx.status(status_of(job, {}, None, problem, self._now()))
-        return Backoff(message)
 
     async def _observed(self, job: OptimizationJob, ctx: Context, record: Record) -> Trials:
         """The trials as they are now. What has ended, and what was not in the record, is there afterwards."""
@@ -160,7 +164,7 @@ class Searches:
         trials = read(job, found, record.trials, self._now())
         for trial in gone(trials, found, job):
             if not await _is_there(job, ctx, trial.number):
-                trials[trial.number] = deleted(trial)
+                trials[trial.number] = without_train_job(trial)
         over = {number for number, one in record.trials.items() if one.is_over}
         ended = [one for one in trials.values() if one.is_over and one.number not in over]
         best = best_of(job, record.trials.values())
@@ -178,7 +182,7 @@ class Searches:
 
     async def _prune(self, job: OptimizationJob, ctx: Context, record: Record, trials: Trials) -> bool:
         """Stop the running trials that the pruner gives up; False: none."""
-        pruner = pruner_of(job)
+        pruner = plan.pruner_of(job)
         steps = {one.number: one.curve[-1][0] for one in trials.values() if not one.is_over and one.curve}
         if pruner is None or all(record.steps.get(number) == step for number, step in steps.items()):
             return False
@@ -192,7 +196,7 @@ class Searches:
             trial, train_job = trials.get(one.number), running.get(one.number)
             if trial is None or trial.is_over or train_job is None or percentage_of(train_job) == 100:
                 continue  # one of 100 % may be saving its model
-            patch = suspension(pruner["name"], one.step, trial, uid_of(train_job))
+            patch = plan.suspension(pruner["name"], one.step, trial, uid_of(train_job))
             with suppress(NotFound):  # the next pass counts it as deleted
                 await ctx.manager.client.patch(TrainJob, train_job.name, job.namespace, patch)
         record.steps = steps
@@ -200,30 +204,33 @@ class Searches:
 
     async def _make(
         self, job: OptimizationJob, ctx: Context, record: Record, trials: Trials, numbers: Sequence[int]
-    ) -> Problem | None:
+    ) -> plan.Problem | None:
         """Make the TrainJobs of these trials, and add them to `trials`. Returns why one cannot be made."""
         try:
             with self._metrics.suggestion_seconds.time():
                 answer = checked(await self._ask(question(job, trials, numbers)), numbers, job)
         except NoAnswerError as error:
-            return Problem(reason=names.SAMPLER_FAILED, message=str(error))
-        failed = None
+            return plan.Problem(reason=names.SAMPLER_FAILED, message=str(error))
+        if not record.version or record.foreign:
+            await self._save(job, ctx, record, trials)  # no training begins whose record is refused
+        said: list[str] = []
         for one in answer.trials:
             try:
                 trials[one.number] = await self._create(job, ctx, one.number, one.parameters)
+            except AlreadyExists:
+                name = names.train_job_name(job.name, one.number)
+                said.append(f"TrainJob {name} exists and is not of this search, which needs the name; delete it")
             except KubernetesError as error:
-                failed = error
+                if not _is_refusal(error):
+                    raise  # the next pass finds what was made
+                said.append(str(error))
                 break
         if trials.keys() != record.trials.keys():
             await self._save(job, ctx, record, dict(sorted(trials.items())))
-        if failed is None:
-            return None
-        if not _is_refusal(failed):
-            raise failed
-        return Problem(reason=names.TRIALS_NOT_CREATED, message=str(failed))
+        return plan.Problem(reason=names.TRIALS_NOT_CREATED, message="; ".join(said)) if said else None
 
     async def _create(self, job: OptimizationJob, ctx: Context, number: int, parameters: dict[str, str]) -> Trial:
-        document = train_job(job, number, parameters)
+        document = plan.train_job(job, number, parameters)
         try:
             await ctx.manager.client.create(document, kind=TrainJob)
         except AlreadyExists:
@@ -235,7 +242,13 @@ class Searches:
             return read(job, [there], {}, self._now())[number]
         return Trial(number=number, state=State.RUNNING, parameters=parameters)
 
-    def _over(self, job: OptimizationJob, ctx: Context, end: End) -> None:
+    def _stands(self, job: OptimizationJob, ctx: Context, record: Record) -> bool:
+        """Whether the search has ended, and its record was deleted since: nothing is left that could say otherwise."""
+        ended = any(find_true(job.status_or_empty.conditions, one) for one in (names.COMPLETE, names.FAILED))
+        found = read(job, ctx.list(TrainJob, owned=True), {}, self._now())
+        return ended and not record.trials and all(one.is_over for one in found.values())
+
+    def _over(self, job: OptimizationJob, ctx: Context, end: plan.End) -> None:
         self._records.pop(ctx.key, None)  # the memory of searches that have ended would add up
         if job.status is None or not any(one.type == end.type for one in job.status.conditions or ()):
             ctx.event(end.reason, "the search has ended", type="Warning" if end.type == names.FAILED else "Normal")
@@ -264,25 +277,27 @@ class Searches:
         return record
 
     async def _save(self, job: OptimizationJob, ctx: Context, record: Record, trials: Trials) -> None:
-        """Store the trials. Raises Conflict if the record was written by another manager."""
+        """Store the trials. Raises Conflict if another manager wrote the record, and RecordRefusedError."""
         client, name = ctx.manager.client, names.record_name(job.name)
+        if record.foreign:
+            raise RecordRefusedError(f"ConfigMap {name} is not of this search, which needs the name; delete it")
         data = {RECORD_KEY: encoded(trials, job)}
-        metadata: Document = {
-            "name": name,
-            "namespace": job.namespace,
-            "ownerReferences": [owner_reference(job, OptimizationJob.RESOURCE)],
-        }
-        if not record.version:
-            record.version = resource_version_of(
-                await client.create({"metadata": metadata, "data": data}, kind=ConfigMap)
-            )
-        else:
-            patch = {"metadata": {**metadata, "resourceVersion": record.version}, "data": data}
-            try:
+        owners = [owner_reference(job, OptimizationJob.RESOURCE)]
+        metadata: Document = {"name": name, "namespace": job.namespace, "ownerReferences": owners}
+        try:
+            if record.version:
+                patch = {"metadata": {**metadata, "resourceVersion": record.version}, "data": data}
                 record.version = resource_version_of(await client.patch(ConfigMap, name, job.namespace, patch))
-            except NotFound:
-                record.version = ""  # somebody deleted it
+            else:
+                document = {"metadata": metadata, "data": data}
+                record.version = resource_version_of(await client.create(document, kind=ConfigMap))
+        except KubernetesError as error:
+            if isinstance(error, NotFound) and record.version:  # somebody deleted it
+                record.version = ""
                 return await self._save(job, ctx, record, trials)
+            if isinstance(error, Conflict | AlreadyExists) or not _is_refusal(error):
+                raise
+            raise RecordRefusedError(f"the record of the trials, ConfigMap {name}, is refused: {error}") from error
         record.trials = dict(trials)
         return None
 
@@ -302,14 +317,13 @@ async def _is_there(job: OptimizationJob, ctx: Context, number: int) -> bool:
 
 
 def _tell(job: OptimizationJob, ctx: Context, trial: Trial) -> None:
-    name = names.train_job_name(job.name, trial.number)
+    name, event = names.train_job_name(job.name, trial.number), f"Trial{trial.state.capitalize()}"
     what = f"{job.spec.objectives[0].metric} is {trial.value:.6g}" if trial.value is not None else "it has no value"
     if trial.state is State.FAILED:
-        ctx.event(_EVENTS[trial.state], f"trial {name} failed: {trial.message}", type="Warning")
-    elif trial.state is State.PRUNED:
-        ctx.event(_EVENTS[trial.state], f"trial {name} was stopped early; {what}")
+        ctx.event(event, f"trial {name} failed: {trial.message}", type="Warning")
     else:
-        ctx.event(_EVENTS[trial.state], f"trial {name} is complete; {what}")
+        ended = "was stopped early" if trial.state is State.PRUNED else "is complete"
+        ctx.event(event, f"trial {name} {ended}; {what}")
 
 
 def _matters(event: Event[Any]) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides what an OptimizationJob needs next, and what its status says. Pure functions of the job and its trials."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,7 +10,7 @@ import msgspec
 from trainwright.api.conditions import set_condition
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.messages import CONDITION_LIMIT, counted, shortened
-from trainwright.api.objects import Document, annotations_of, owner_reference
+from trainwright.api.objects import Document, annotations_of, owner_reference, resource_version_of
 from trainwright.api.trainer.v1alpha1 import (
     OptimizationJob,
     OptimizationJobStatus,
@@ -34,16 +34,6 @@ class End:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is next."""
-
-    numbers: tuple[int, ...]
-    """The trials to make."""
-    end: End | None
-    """None: the search goes on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """Why no trial could be made: the reason and the message of the condition Created."""
 
@@ -51,8 +41,8 @@ class Problem:
     message: str
 
 
-def plan(job: OptimizationJob, trials: Trials) -> Plan:
-    """The trials to make, or the end."""
+def next_of(job: OptimizationJob, trials: Trials) -> tuple[Sequence[int], End | None]:
+    """The numbers of the trials to make, and the end; None: the search goes on."""
     limit = names.limit_of(job)
     states = [one.state for one in trials.values()]
     failed, running = states.count(State.FAILED), states.count(State.RUNNING)
@@ -60,11 +50,11 @@ def plan(job: OptimizationJob, trials: Trials) -> Plan:
     missing = [number for number in range(1, limit + 1) if number not in trials]
     room = max(0, (job.spec.parallel_trials or 1) - running)
     if running or (missing and not fruitless):
-        return Plan(numbers=() if fruitless or names.is_paused(job) else tuple(missing[:room]), end=None)
+        return () if fruitless or names.is_paused(job) else missing[:room], None
     if State.COMPLETE not in states:
-        return Plan(numbers=(), end=End(type=names.FAILED, reason=names.TRIALS_FAILED))
+        return (), End(type=names.FAILED, reason=names.TRIALS_FAILED)
     reason = names.SPACE_EXHAUSTED if limit < (job.spec.num_trials or 1) else names.MAX_TRIALS_REACHED
-    return Plan(numbers=(), end=End(type=names.COMPLETE, reason=reason))
+    return (), End(type=names.COMPLETE, reason=reason)
 
 
 # ---------------------------------------------------------------------- the TrainJob of a trial
@@ -76,7 +66,10 @@ def train_job(job: OptimizationJob, number: int, parameters: Mapping[str, str], 
     given = template.metadata_or_empty
     spec: Document = msgspec.to_builtins(template.spec)
     trainer = dict(spec.get("trainer") or {})
-    variables = [{"name": names.variable(name), "value": value} for name, value in parameters.items()]
+    # Kubernetes takes $(NAME) in a value for the value of another variable, and $$ for a $.
+    variables = [
+        {"name": names.variable(name), "value": value.replace("$", "$$")} for name, value in parameters.items()
+    ]
     trainer["env"] = [*(trainer.get("env") or ()), *variables]
     metadata: Document = {
         "name": names.train_job_name(job.name, number),
@@ -130,6 +123,24 @@ def status_of(
             train_job_name=names.train_job_name(job.name, best.number), parameters=parameters or None
         )
     return OptimizationJobStatus(conditions=conditions, result=result)
+
+
+def without_edits(job: OptimizationJob, wanted: OptimizationJobStatus) -> Document | None:
+    """The patch that takes away what others wrote into the status; None: they wrote nothing.
+
+    To apply the wanted status changes its own fields only: fields of others beside them would stay.
+    """
+    status, types = job.status_or_empty, {one.type for one in wanted.conditions or ()}
+    ours = (names.COMPLETE, names.FAILED, names.CREATED, names.BEST)
+    kept = [one for one in status.conditions or () if one.type in types or one.type not in ours]
+    before = {one.name for one in status.result_or_empty.parameters or ()}
+    named = {one.name for one in wanted.result_or_empty.parameters or ()}
+    patch: Document = {}
+    if len(kept) < len(status.conditions or ()):
+        patch["conditions"] = msgspec.to_builtins(kept)
+    if status.result is not None and (wanted.result is None or before - named):
+        patch["result"] = None
+    return {"metadata": {"resourceVersion": resource_version_of(job)}, "status": patch} if patch else None
 
 
 def _conditions(

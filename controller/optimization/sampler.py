@@ -96,7 +96,12 @@ def answer(question: Question) -> dict[str, Any]:
 def problems(sampler: str, parameters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Why these parameters, as in the spec of an OptimizationJob, cannot be searched with the sampler."""
     space = [Parameter.of(one) for one in parameters]
-    found = [f"parameter {one.name}: no whole number lies between its min and its max" for one in space if one.size < 1]
+    found: list[str] = []
+    for one in space:
+        if not math.isfinite(float(one.high) - float(one.low)):
+            found.append(f"parameter {one.name}: its min, its max, or the range between them is not a finite number")
+        elif one.size < 1:
+            found.append(f"parameter {one.name}: no whole number lies between its min and its max")
     if sampler == "cmaes" and sum(one.is_number for one in space) < 2:
         found.append("the sampler cmaes needs two parameters or more that are uniform or logUniform; use tpe")
     return found
@@ -123,7 +128,7 @@ class Parameter:
         log = space.get("logUniform") is not None
         bounds = space["logUniform" if log else "uniform"]
         low, high, whole = float(bounds["min"]), float(bounds["max"]), bounds.get("type") == "Int"
-        if whole:
+        if whole and math.isfinite(high - low):
             low, high = math.ceil(low), math.floor(high)
         return cls(parameter["name"], (), low, high, log, whole)
 

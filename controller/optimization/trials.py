@@ -55,7 +55,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Empty: dropped from a record that was full."""
     value: float | None = None
-    """Of the objective's metric: the last one of a trial that is complete or pruned."""
+    """Of the objective's metric: the last one of a trial that is complete or pruned, or completes without another."""
     reason: str = ""
     """Of a failure: TrainJobFailed, MetricMissing, MetricInvalid, or Deleted."""
     message: str = ""
@@ -95,8 +95,10 @@ def gone(trials: Trials, found: Iterable[TrainJob], job: OptimizationJob) -> lis
     return [one for one in trials.values() if not one.is_over and one.number not in there]
 
 
-def deleted(trial: Trial) -> Trial:
-    """The trial, whose TrainJob was deleted before its end."""
+def without_train_job(trial: Trial) -> Trial:
+    """The trial, whose TrainJob was deleted: before its end, or while its last report was waited for."""
+    if trial.value is not None:
+        return replace(trial, state=State.COMPLETE)
     return replace(trial, state=State.FAILED, reason="Deleted", message="the TrainJob was deleted before its end")
 
 
@@ -129,7 +131,8 @@ def parameters_of(train_job: TrainJob) -> dict[str, str]:
 def _judged(job: OptimizationJob, train_job: TrainJob, known: Trial, now: datetime) -> Trial:
     metric = job.spec.objectives[0].metric
     metrics = _metrics(train_job)
-    trial = _with_point(train_job, known, metrics.get(metric)) if prunes(job) else known
+    trial = replace(known, value=None)
+    trial = _with_point(train_job, trial, metrics.get(metric)) if prunes(job) else trial
     conditions = train_job.status_or_empty.conditions
     if (failed := find_true(conditions, CONDITION_FAILED)) is not None:
         message = shortened(one_line(failed.message or failed.reason), _MESSAGE)
@@ -137,9 +140,9 @@ def _judged(job: OptimizationJob, train_job: TrainJob, known: Trial, now: dateti
     if find_true(conditions, CONDITION_COMPLETE) is None:
         pruned = annotations_of(train_job).get(ANNOTATION_PRUNED)
         return trial if pruned is None else replace(trial, state=State.PRUNED, value=_pruned_value(pruned))
-    if _report_is_due(train_job, now, metric) is not None:
-        return trial
     text = metrics.get(metric)
+    if _report_is_due(train_job, now, metric) is not None:
+        return replace(trial, value=number(text) if text is not None else None)
     if text is None:
         return replace(trial, state=State.FAILED, reason="MetricMissing", message=_missing(metric, metrics))
     value = number(text)

@@ -126,15 +126,25 @@ def test_the_importance_of_parameters() -> None:
     assert sampler.answer(flat)["importance"] == {}
 
 
+def number(low: str, high: str, kind: str) -> dict[str, Any]:
+    return {"name": "n", "searchSpace": {"uniform": {"min": low, "max": high, "type": kind}}}
+
+
+ENDLESS = "parameter n: its min, its max, or the range between them is not a finite number"
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "said"),
     [
         ("cmaes", [RATE, BATCH], "the sampler cmaes needs two parameters or more that are uniform or logUniform"),
         (
             "random",
-            [{"name": "n", "searchSpace": {"uniform": {"min": "0.2", "max": "0.8", "type": "Int"}}}],
+            [number("0.2", "0.8", "Int")],
             "parameter n: no whole number lies between its min and its max",
         ),
+        ("random", [number("1", "1e400", "Int")], ENDLESS),
+        ("random", [number("-1e308", "1e308", "Float")], ENDLESS),
+        ("random", [number("-1e308", "1e308", "Int")], ENDLESS),
     ],
 )
 def test_what_cannot_be_searched_is_said(name: str, parameters: list[dict[str, Any]], said: str) -> None:

@@ -29,6 +29,7 @@ def annotated(**annotations: str) -> dict[str, Any]:
     return {"annotations": {f"trainwright.io/{name.replace('_', '-')}": one for name, one in annotations.items()}}
 
 
+LABEL_JOB = "trainwright.io/optimization-job"
 QUEUED = {"labels": {"kueue.x-k8s.io/queue-name": "q"}}
 VARIABLE = [{"name": "KUBEFLOW_TRAINER_OPT_X", "value": "1"}]
 NAMED_TWICE = "the parameters a-b and a.b both become the variable KUBEFLOW_TRAINER_OPT_A_B"
@@ -48,6 +49,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "steps without a pruner": (annotated(pruner_warmup_steps="5"), "has no effect without trainwright.io/pruner"),
     "a sampler of a grid": ({**annotated(sampler="tpe"), "searchAlgorithm": {"grid": {}}, **choices("1")}, "on a grid"),
     "a pruner in a queue": ({**annotated(pruner="median"), **template(metadata=QUEUED)}, "because Kueue resumes them"),
+    "an unknown suspension": (annotated(suspend="yes"), "'yes' is unknown; use one of true, false"),
+    "a label of ours": (template(metadata={"labels": {LABEL_JOB: "t"}}), f"metadata.labels[{LABEL_JOB}]: "),
+    "an annotation of ours": (template(metadata=annotated(pruned="{}")), "annotations[trainwright.io/pruned]: "),
     "cmaes with one number": (annotated(sampler="cmaes"), "spec.parameters: "),
 }
 
@@ -86,7 +90,22 @@ def test_what_is_accepted(admitting: Search, fields: dict[str, Any]) -> None:
 def test_annotations_are_checked_later_too_and_the_template_is_not(admitting: Search) -> None:
     admitting.job(numTrials=2)
     admitting.stored.delete("trainingruntime", "r", "default")
-    admitting.stored.patch("optimizationjob", "s", {"metadata": {"annotations": {"a": "b"}}}, "default")
-    annotations = {"trainwright.io/sampler": "best"}
+    admitting.annotate(note="b")
     with pytest.raises(ControlPlaneError, match="'best' is unknown"):
-        admitting.stored.patch("optimizationjob", "s", {"metadata": {"annotations": annotations}}, "default")
+        admitting.annotate(sampler="best")
+    with pytest.raises(ControlPlaneError, match="the sampler cmaes needs two parameters"):
+        admitting.annotate(sampler="cmaes")
+
+
+def test_what_was_wrong_before_keeps_no_other_change_away(search: Search) -> None:
+    search.start()
+    search.job(**annotated(sampler="best", pruner_warmup_steps="5"))
+    search.admit()
+    search.annotate(note="b")
+    with pytest.raises(ControlPlaneError, match="'worst' is unknown"):
+        search.annotate(sampler="worst")
+    search.stored.patch("optimizationjob", "s", {"metadata": {"finalizers": ["example.com/keep"]}}, "default")
+    search.stored.delete("optimizationjob", "s", "default", wait=False)
+    search.annotate(sampler="worst")
+    search.stored.patch("optimizationjob", "s", {"metadata": {"finalizers": []}}, "default")
+    assert search.stored.get("optimizationjob", "s", "default") is None

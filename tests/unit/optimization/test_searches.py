@@ -16,6 +16,7 @@ from tests.virtual_trainer import SPACE
 from trainwright.api.trainer.v1alpha1 import OptimizationJob
 from trainwright.controller.optimization.plan import End, status_of
 from trainwright.controller.optimization.trials import State, Trial
+from trainwright.controller.runtime.errors import Forbidden
 from trainwright.plugins.testing import runtime_document
 
 
@@ -48,13 +49,14 @@ def test_the_training_gets_its_parameters_and_what_the_template_says(search: Sea
         },
     }
     search.start()
-    parameters = [{"name": "learning-rate", "searchSpace": {"categorical": {"choices": ["0.1"]}}}]
+    parameters = [{"name": "learning-rate", "searchSpace": {"categorical": {"choices": ["0.1$(A)$$"]}}}]
     search.job(parameters=parameters, trainJobTemplate=template)
     (made,) = search.trials()
     assert made["spec"]["trainer"]["env"] == [
         {"name": "SEED", "value": "7"},
-        {"name": "KUBEFLOW_TRAINER_OPT_LEARNING_RATE", "value": "0.1"},
+        {"name": "KUBEFLOW_TRAINER_OPT_LEARNING_RATE", "value": "0.1$$(A)$$$$"},
     ]
+    assert search.parameters(made) == {"learning-rate": "0.1$(A)$$"}
     assert made["metadata"]["labels"] == {"team": "a", "trainwright.io/optimization-job": "s"}
     assert made["metadata"]["annotations"]["note"] == "b"
     assert made["metadata"]["annotations"]["trainwright.io/trial"] == "1"
@@ -121,14 +123,19 @@ def test_the_value_is_that_of_the_last_report(search: Search, name: str) -> None
     assert first.get("value") == (float(reports[-1][1]["loss"]) if state == "complete" else None)
 
 
-def test_a_report_may_come_after_the_end(search: Search) -> None:
-    search.start()
-    search.job()
-    search.trainer.report(50, "s-1", loss="5")
+def end_now(search: Search) -> None:
+    """The JobSet of the first trial is over, and its last report is waited for."""
     ended = condition("Completed", at=search.cluster.now)
     search.trainer.jobset_status({"replicatedJobsStatus": [counts()], "conditions": [ended]}, "s-1")
     search.advance(1)
     assert search.record[0]["state"] == "running"
+
+
+def test_a_report_may_come_after_the_end(search: Search) -> None:
+    search.start()
+    search.job()
+    search.trainer.report(50, "s-1", loss="5")
+    end_now(search)
     search.trainer.report(100, "s-1", loss="4")
     search.advance(1)
     assert search.record[0]["value"] == 4
@@ -260,18 +267,86 @@ def test_a_status_that_is_edited_is_repaired(search: Search) -> None:
     }
 
 
+FORGED = {"reason": "Mine", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+def test_what_others_write_into_the_status_goes(search: Search) -> None:
+    search.start()
+    search.job(numTrials=2)
+    forged = [{"type": name, "status": "True", **FORGED} for name in ("Complete", "Failed", "BestTrial", "Theirs")]
+    edited = {"conditions": forged, "result": {"trainJobName": "mine", "parameters": [{"name": "y", "value": "1"}]}}
+    search.stored.patch("optimizationjob", "s", {"status": edited}, SPACE, subresource="status")
+    search.advance(5)
+    # A condition of another type may be another program's.
+    assert search.conditions.keys() == {"Created", "Theirs", "TrialsEnded", "TrialsRunning", "TrialsFailed"}
+    assert "result" not in search.found["status"]
+    search.ends("s-1", "1")
+    result = search.found["status"]["result"]
+    more = [*result["parameters"], {"name": "y", "value": "1"}]
+    patch = {"status": {"result": {"trainJobName": "s-1", "parameters": more}}}
+    search.stored.patch("optimizationjob", "s", patch, SPACE, subresource="status")
+    search.advance(5)
+    assert search.found["status"]["result"] == result
+    search.ends("s-2", "2")
+    assert search.conditions["Complete"][:2] == ("True", "MaxTrialsReached")
+
+
+@pytest.mark.parametrize("left", [[], ["s-2"]], ids=["none", "one"])
+def test_a_search_that_has_ended_does_not_begin_again(search: Search, left: list[str]) -> None:
+    search.start()
+    search.job(numTrials=2)
+    search.trains(lambda parameters: parameters["x"])
+    status = search.found["status"]
+    for name in {"s-1", "s-2"} - set(left):
+        search.stored.delete("trainjob", name, SPACE)
+    search.advance(5)
+    search.stored.delete("configmap", "s-trials", SPACE)
+    search.annotate(note="touched")
+    assert [one["metadata"]["name"] for one in search.trials()] == left
+    assert search.found["status"] == status
+
+
+def test_a_record_that_is_refused_is_said_and_nothing_is_made(search: Search) -> None:
+    refused = Forbidden("exceeded quota: configmaps")
+    search.cluster.refuse("/configmaps", refused, until=search.cluster.seconds + 60)
+    search.start()
+    search.job(numTrials=2)
+    assert search.trials() == []
+    status, reason, message = search.conditions["Created"]
+    assert (status, reason) == ("False", "TrainJobsCreationFailed")
+    assert "ConfigMap s-trials, is refused: " in message
+    assert "exceeded quota" in message
+    search.advance(600)
+    assert search.conditions["Created"][0] == "True"
+    search.cluster.refuse("/configmaps", refused, until=search.cluster.seconds + 60)
+    search.ends("s-1", "1")
+    assert search.conditions["Created"][1] == "TrainJobsCreationFailed"
+    search.advance(600)
+    assert search.columns == ["1/2", "1", "0", "1"]
+
+
+def test_a_value_that_was_known_outlives_its_train_job(search: Search) -> None:
+    search.start()
+    search.job()
+    search.trainer.report(50, "s-1", loss="5")
+    end_now(search)
+    search.stored.delete("trainjob", "s-1", SPACE)
+    search.advance(1)
+    assert (search.record[0]["state"], search.record[0]["value"]) == ("complete", 5)
+
+
 def test_a_name_that_is_taken_is_said_and_tried_again(search: Search) -> None:
     search.start()
     search.trainer.job("s-2")
-    search.job(numTrials=2)
-    search.ends("s-1", "1")
+    search.job(numTrials=3, parallelTrials=3)
+    assert [one["metadata"]["name"] for one in search.trials()] == ["s-1", "s-2", "s-3"]
     status, reason, message = search.conditions["Created"]
     assert (status, reason) == ("False", "TrainJobsCreationFailed")
-    assert '"s-2" already exists' in message
+    assert message == "TrainJob s-2 exists and is not of this search, which needs the name; delete it"
     search.stored.delete("trainjob", "s-2", SPACE)
     search.advance(600)
     assert search.conditions["Created"][0] == "True"
-    assert list(search.running()) == ["s-2"]
+    assert [one["number"] for one in search.record] == [1, 2, 3]
 
 
 def test_a_hundred_trials_stay_within_bounds(search: Search) -> None:
