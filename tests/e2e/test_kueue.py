@@ -23,6 +23,7 @@ from tests.managers import MANAGER
 from tests.pages import blocks_of
 from tests.pretending import pods_run_on
 from tests.repository import ROOT
+from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 from trainwright.plugins.testing import replicated_job, runtime_document
@@ -36,7 +37,7 @@ ATTEMPT, INDEX = "jobset.sigs.k8s.io/restart-attempt", "batch.kubernetes.io/job-
 INITIALIZER = "dataset-initializer"
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
-RECOVERS: Json = {"featureGates": {"Recovery": True, "Explain": True}}
+RECOVERS: Json = {"featureGates": {"Recovery": True, "Explain": True, "OptimizationJob": True, "ProgressPull": True}}
 _TWO_CPUS = {"name": INITIALIZER, "image": "none", "resources": {"requests": {"cpu": "2"}}}
 RECOVERY = {"trainwright.dev/recovery": "gang"}
 
@@ -223,6 +224,49 @@ def test_the_page_for_admins_is_right(cluster: ControlPlane) -> None:
         cluster.stored.create(document)
     queue.runs("queued")
     assert queue.workload("queued")["Admitted"][0] == "True"
+
+
+def test_trials_of_a_search_wait_for_quota_and_none_fails(cluster: ControlPlane) -> None:
+    queue = Queue(cluster, cpus=2)
+    queue.runtime("plain")
+    spec = {
+        "objectives": [{"metric": "loss"}],
+        "parameters": [{"name": "lr", "searchSpace": {"categorical": {"choices": ["0.1", "0.2", "0.3"]}}}],
+        "searchAlgorithm": {"grid": {}},
+        "numTrials": 3,
+        "parallelTrials": 2,
+        "trainJobTemplate": {
+            "metadata": {"labels": {QUEUE: "queue"}},
+            "spec": {
+                "runtimeRef": {"kind": "TrainingRuntime", "name": "plain"},
+                "trainer": {"numNodes": 2, "resourcesPerNode": {"requests": {"cpu": "1"}}},
+            },
+        },
+    }
+    queue.create("OptimizationJob", "search", spec)
+    left = {f"search-{number}" for number in (1, 2, 3)}
+    while left:
+        # Two are made in one second, so either can be the first in the queue.
+        name = eventually_sync(lambda: next((one for one in sorted(left) if queue.pods_of(one)), ""), seconds=SECONDS)
+        queue.runs(name)
+        left.remove(name)
+        for other in sorted(left):
+            if queue.get("trainjob", other) is not None:
+                queue.waits(other)
+        report = {"lastUpdatedTime": format_time(wall_clock()), "progressPercentage": 100}
+        metrics = [{"name": "loss", "value": name[-1]}]
+        status = {"trainerStatus": {**report, "metrics": metrics}}
+        queue.patch("trainjob", name, {"status": status}, subresource="status")
+        queue.end(name)
+
+    def ended() -> Any:
+        return conditions_of(queue.get("optimizationjob", "search") or {}).get("Complete")
+
+    eventually_sync(ended, lambda found: found == ("True", "MaxTrialsReached"), seconds=SECONDS)
+    search = queue.get("optimizationjob", "search")
+    assert search is not None
+    assert search["status"]["result"]["trainJobName"] == "search-1"
+    assert conditions_of(search)["TrialsFailed"][0] == "False"
 
 
 def test_what_can_never_be_admitted_is_said(cluster: ControlPlane) -> None:
