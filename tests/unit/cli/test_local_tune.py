@@ -3,13 +3,20 @@
 
 from argparse import ArgumentTypeError
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
+from tests.unit.optimization.conftest import optimization_job
+from trainwright.api.times import format_time, wall_clock
+from trainwright.api.trainer.v1alpha1 import OptimizationJob, TrainJob
 from trainwright.controller.cli.arguments.values import parameter
+from trainwright.controller.cli.local import searches
 from trainwright.controller.cli.main import main
-from trainwright.controller.optimization import sampler
+from trainwright.controller.optimization import names, sampler
+from trainwright.controller.runtime import NotFound
 
 
 @pytest.mark.parametrize(
@@ -119,3 +126,77 @@ def test_a_placeholder_of_no_parameter_is_told(
     words = ["--param=a=1,2", "--objective=loss", "no.py", "--", *passed.split()]
     assert main(["local", "tune", *words]) == 125
     assert capsys.readouterr().err == f"{warned}error: no.py: there is no such file\n"
+
+
+class Cluster:
+    """A search with two places: its second trial has completed a moment ago, and is not yet counted as over.
+
+    The operator hears of the pause after the first look, and had begun a third trial before.
+    """
+
+    def __init__(self) -> None:
+        self.job = optimization_job("s", numTrials=9, parallelTrials=2) | {"metadata": {"name": "s", "namespace": "n"}}
+        self.job["metadata"]["uid"] = "search"
+        self.trials = {"s-1": trial("s-1"), "s-2": trial("s-2", format_time(wall_clock()))}
+        self.looks = 0
+        self.patched: list[str] = []
+
+    async def get(self, kind: Any, name: str, _: str) -> Any:
+        if kind is OptimizationJob:
+            self.looks += 1
+            if self.looks == 2:
+                self.trials["s-3"] = trial("s-3")
+                message = f"paused: until {names.ANNOTATION_SUSPEND} is removed"
+                heard = {"type": "Created", "status": "True", "reason": "R", "message": message}
+                self.job["status"] = {"conditions": [heard | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+            return msgspec.convert(self.job, OptimizationJob)
+        if name not in self.trials:
+            raise NotFound(name)
+        return self.trials[name]
+
+    async def list(self, *_: Any, **__: Any) -> Any:
+        return SimpleNamespace(items=[msgspec.convert(one, TrainJob) for one in self.trials.values()])
+
+    async def patch(self, _: Any, name: str, __: str, patch: dict[str, Any]) -> None:
+        self.patched.append(name)
+        changed: dict[str, Any] = self.job if name == "s" else self.trials[name]
+        changed["spec"] |= patch.get("spec", {})
+        marks = patch["metadata"].get("annotations", {})
+        changed["metadata"]["annotations"] = {mark: value for mark, value in marks.items() if value is not None}
+
+
+def trial(name: str, completed: str = "", **metadata: Any) -> dict[str, Any]:
+    made = {"type": "Complete", "status": "True", "reason": "R", "message": "", "lastTransitionTime": completed}
+    return {
+        "metadata": {"name": name, "namespace": "n", "uid": name, "labels": {names.LABEL_JOB: "s"}, **metadata},
+        "spec": {"runtimeRef": {"name": "r"}},
+        "status": {"conditions": [made] if completed else []},
+    }
+
+
+async def test_a_search_is_stopped_until_the_operator_has_heard_of_it_and_no_trial_runs() -> None:
+    cluster: Any = Cluster()
+    view = await searches.pause(cluster, msgspec.convert(cluster.job, OptimizationJob))
+    assert cluster.patched == ["s", "s-1", "s-3"]  # the search first; the trial that has ended is left alone
+    assert view.paused
+    assert [cluster.trials[name]["spec"].get("suspend") for name in ("s-1", "s-2", "s-3")] == [True, None, True]
+    assert await searches.go_on(cluster, msgspec.convert(cluster.job, OptimizationJob))
+    assert cluster.patched[3:] == ["s-1", "s-3", "s"]
+    assert not await searches.go_on(cluster, msgspec.convert(cluster.job, OptimizationJob))
+
+
+def test_a_search_is_cleaned_when_it_has_ended_and_keeps_no_trial_that_has() -> None:
+    when = "2026-01-01T00:00:00Z"
+    owner = {"apiVersion": "v1", "kind": "OptimizationJob", "name": "s", "uid": "search", "controller": True}
+    first, second = (trial(name, when, ownerReferences=[owner]) for name in ("s-1", "s-2"))
+    running = trial("s-3", ownerReferences=[owner])
+    document = optimization_job("s")
+    document["metadata"] |= {"uid": "search", "namespace": "n"}
+    unfinished = msgspec.convert(document, OptimizationJob)
+    ended = msgspec.convert(document | {"status": first["status"]}, OptimizationJob)
+    jobs = [first, second, running]
+    assert [*searches.deletable([ended], jobs, [first])] == []
+    assert [*searches.deletable([ended, unfinished], jobs, [first, second])] == [ended]
+    alone = trial("alone") | {"metadata": {"name": "alone", "namespace": "n"}}
+    assert searches.without_trials([*jobs, alone], [ended]) == [alone]
+    assert searches.without_trials(jobs, []) == jobs
