@@ -50,12 +50,23 @@ def ends(control_plane: ControlPlane, namespace: str, name: str, value: str) -> 
 
 def test_a_search_from_its_submit_to_its_result(searching: ControlPlane, space: str) -> None:
     searching.stored.create(placed(space, numTrials=3, parallelTrials=2))
-    for number in (1, 2, 3):
-        ends(searching, space, f"s-{number}", str(number))
 
     def status() -> dict[str, Any]:
         found = searching.stored.get("optimizationjob", "s", space) or {}
         return {"conditions": [], **found.get("status", {})}
+
+    eventually_sync(status, lambda found: bool(found["conditions"]), seconds=SECONDS, what="a status")
+    # An end that somebody writes is taken back, and a result.
+    forged = {"conditions": [condition("Failed")], "result": {"trainJobName": "mine"}}
+    searching.stored.patch("optimizationjob", "s", {"status": forged}, space, subresource="status")
+
+    def is_running(found: dict[str, Any]) -> bool:
+        types = {one["type"] for one in found["conditions"]}
+        return "Failed" not in types and "TrialsRunning" in types and "result" not in found
+
+    eventually_sync(status, is_running, seconds=SECONDS, what="the status of a search that runs")
+    for number in (1, 2, 3):
+        ends(searching, space, f"s-{number}", str(number))
 
     def is_complete(found: dict[str, Any]) -> bool:
         return any(one["type"] == "Complete" and one["status"] == "True" for one in found["conditions"])
