@@ -24,6 +24,7 @@ from trainwright.controller.trainer.why.kinds import DEFAULT_HOME
 from trainwright.controller.trainer.why.site.examination import Examined, examine, gather
 from trainwright.controller.trainer.why.site.survey import NOTE, PROBLEM, WARNING, SiteSurvey
 from trainwright.controller.views.explanation import lines_of_cause, shown_cause
+from trainwright.plugins.contract import Cause
 from trainwright.plugins.contract.errors import RegistryError
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
@@ -39,10 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"the cluster cannot be examined: {error}") from error
     if arguments.output == "json":
         found = [
-            {"check": one.title, "findings": list(map(shown_cause, one.findings)), "notRead": one.unread}
-            for one in examined
+            {"check": one.title, "findings": list(map(_shown, one.findings)), "notRead": one.unread} for one in examined
         ]
-        print(json.dumps(msgspec.to_builtins(found), indent=2))
+        print(json.dumps(found, indent=2))
     else:
         print(text_of(examined))
     return code_of(examined)
@@ -59,6 +59,11 @@ def text_of(examined: Sequence[Examined]) -> str:
         if one.unread:
             lines += [f"{'unknown':8} {one.title}: not checked: {one.unread}", f"{'':8} to do: {_UNREAD}"]
     return "\n".join(lines)
+
+
+def _shown(finding: Cause) -> Document:
+    """A finding as JSON, with the severity in the words of the text."""
+    return {**msgspec.to_builtins(shown_cause(finding)), "severity": _WORDS[finding.severity]}
 
 
 def code_of(examined: Sequence[Examined]) -> int:

@@ -160,4 +160,4 @@ def check_doctor(cluster: ControlPlane) -> None:
     command.append(f"--kubeconfig={cluster.kubeconfig}")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     found = [finding for one in json.loads(done.stdout) for finding in one["findings"]]
-    assert [finding for finding in found if finding["level"] != "note"] == []
+    assert [finding for finding in found if finding["severity"] != "note"] == []

@@ -45,7 +45,7 @@ def test_an_unusual_release_works_and_doctor_knows_it(tmp_path: Path) -> None:
         assert "The name has no registry" in said
 
         found = doctor(plane)
-        assert {one["level"] for one in found["a manager works"]} == {"problem"}
+        assert {one["severity"] for one in found["a manager works"]} == {"problem"}
 
         manager = Installation(plane, HOME, trainer.namespace)
         manager.start("manager", f"--namespace={trainer.namespace}", statusServer={"port": free_port()})
@@ -58,7 +58,7 @@ def test_an_unusual_release_works_and_doctor_knows_it(tmp_path: Path) -> None:
         # Asked without a namespace, it tries its dry runs where the manager is responsible.
         assert wrong(doctor(plane)) == []
         (told,) = doctor(plane, "--namespace=default")["webhooks answer"]
-        assert told["level"] == "note"
+        assert told["severity"] == "note"
         assert f"the TrainJobs of namespace {trainer.namespace} only" in told["message"]
 
         # A right that is really missing is found, where it is missing. The API server learns of changed roles later.
@@ -85,4 +85,4 @@ def doctor(plane: ControlPlane, *arguments: str) -> dict[str, list[dict[str, str
 
 def wrong(found: dict[str, list[dict[str, str]]]) -> list[dict[str, str]]:
     """All that is more than a note."""
-    return [finding for findings in found.values() for finding in findings if finding["level"] != "note"]
+    return [finding for findings in found.values() for finding in findings if finding["severity"] != "note"]
