@@ -26,7 +26,7 @@ from trainwright.api.objects import Document, annotations_of, dig, name_of, name
 from trainwright.api.times import format_time, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
-from trainwright.controller.cli.local.pods import has_ended, pods_of, still_running
+from trainwright.controller.cli.local.pods import has_ended, outstaying, still_running
 from trainwright.controller.local.node.folders import ended_pods
 from trainwright.controller.runtime import Client, Conflict, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
@@ -55,7 +55,8 @@ async def end(client: Client, namespace: str, name: str, reason: str, message: s
         if await say_failed(client, namespace, name, reason, message):
             if reason == REASON_FAILED:
                 await _recorded(client, namespace, name)
-                await _over(client, namespace, name)
+                # Until its phase says that it has ended, a pod would go with those that run.
+                await outstaying(client, namespace, name, OVER_SECONDS, _is_ending)
             await client.patch(JobSet.RESOURCE, name, namespace, {"spec": {"suspend": True}})
     except NotFound:
         pass  # it was deleted, or had no JobSet yet
@@ -105,17 +106,8 @@ async def _recorded(client: Client, namespace: str, name: str) -> None:
                 await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _over(client: Client, namespace: str, name: str) -> None:
-    """Wait until a pod whose containers have ended says so by its phase: until then it would go with those that run."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(OVER_SECONDS):
-            while True:
-                if not any(map(_is_ending, await pods_of(client, namespace, name))):
-                    return
-                await asyncio.sleep(_LOOK_SECONDS)
-
-
 def _is_ending(pod: Document) -> bool:
+    """Whether all containers have ended, and the phase does not say so yet."""
     states = [one.get("state") or {} for one in dig(pod, "status.containerStatuses") or ()]
     return not has_ended(pod) and bool(states) and all("terminated" in one for one in states)
 

@@ -42,8 +42,15 @@ async def pods_of(client: Client, namespace: str, job: str) -> list[Document]:
 
 async def still_running(client: Client, namespace: str, job: str, seconds: float) -> list[Document]:
     """Wait until no pod of a job runs; returns those that still do after so long."""
+    return await outstaying(client, namespace, job, seconds, lambda pod: not has_ended(pod))
+
+
+async def outstaying(
+    client: Client, namespace: str, job: str, seconds: float, holds: Callable[[Document], bool]
+) -> list[Document]:
+    """Wait until no pod of a job is as `holds` says; returns those that still are after so long."""
     limit = asyncio.get_running_loop().time() + seconds
-    while pods := [pod for pod in await pods_of(client, namespace, job) if not has_ended(pod)]:
+    while pods := [pod for pod in await pods_of(client, namespace, job) if holds(pod)]:
         if asyncio.get_running_loop().time() >= limit:
             break
         await asyncio.sleep(_LOOK_SECONDS)
