@@ -245,8 +245,9 @@ class Searches:
     def _stands(self, job: OptimizationJob, ctx: Context, record: Record) -> bool:
         """Whether the search has ended, and its record was deleted since: nothing is left that could say otherwise."""
         ended = any(find_true(job.status_or_empty.conditions, one) for one in (names.COMPLETE, names.FAILED))
-        found = read(job, ctx.list(TrainJob, owned=True), {}, self._now())
-        return ended and not record.trials and all(one.is_over for one in found.values())
+        if not ended or record.trials:
+            return False
+        return all(one.is_over for one in read(job, ctx.list(TrainJob, owned=True), {}, self._now()).values())
 
     def _over(self, job: OptimizationJob, ctx: Context, end: plan.End) -> None:
         self._records.pop(ctx.key, None)  # the memory of searches that have ended would add up
