@@ -24,8 +24,8 @@ from trainwright.controller.trainer.why.kinds import DEFAULT_HOME
 from trainwright.controller.trainer.why.site.examination import Examined, examine, gather
 from trainwright.controller.trainer.why.site.survey import NOTE, PROBLEM, WARNING, SiteSurvey
 from trainwright.controller.views.explanation import lines_of_cause, shown_cause
-from trainwright.plugins.contract import Cause
 from trainwright.plugins.contract.errors import RegistryError
+from trainwright.plugins.contract.picture import Cause
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 

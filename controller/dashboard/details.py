@@ -34,13 +34,14 @@ from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.controller.views.comparison import finite
 from trainwright.controller.views.explanation import ReferenceView, shown_explanation
 from trainwright.controller.views.job import History, JobView, metrics_of, view_of
-from trainwright.plugins.contract import Explains, Picture
+from trainwright.plugins.contract import Explains
 from trainwright.plugins.contract.picture import (
     BATCH_JOB,
     EVENT,
     EVENTS_OF,
     JOBSET,
     POD,
+    Picture,
     Verb,
     event_time,
     holds,

@@ -13,8 +13,7 @@ from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.failures.first import FailedRun
 from trainwright.controller.trainer.job.pods import attempt_of, rank_of
-from trainwright.plugins.contract import Picture
-from trainwright.plugins.contract.picture import condition_of, index_of
+from trainwright.plugins.contract.picture import Picture, condition_of, index_of
 
 _STATES: tuple[contract.ContainerState, ...] = ("running", "terminated", "waiting")
 PODS = Resource(group="metrics.k8s.io", version="v1beta1", kind="PodMetrics", plural="pods", namespaced=True)

@@ -8,7 +8,8 @@ import msgspec
 
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.trainer.why import Explanation
-from trainwright.plugins.contract import Cause, Explains, JobState
+from trainwright.plugins.contract import Explains, JobState
+from trainwright.plugins.contract.picture import Cause
 from trainwright.plugins.registry import Registry
 
 

@@ -46,13 +46,8 @@ from trainwright.plugins.contract.info import (
     takes_part,
 )
 from trainwright.plugins.contract.picture import (
-    About,
-    Cause,
-    Link,
-    Picture,
-    Severity,
+    cause,
     holds,
-    since_of,
 )
 from trainwright.plugins.contract.podset import (
     PodRef,
@@ -90,8 +85,6 @@ __all__ = [
     "PLACEHOLDER",
     "PORT",
     "TRAIN_JOB",
-    "About",
-    "Cause",
     "ClusterFacts",
     "Component",
     "ComponentBuilder",
@@ -111,8 +104,6 @@ __all__ = [
     "Info",
     "Installation",
     "JobState",
-    "Link",
-    "Picture",
     "Plugin",
     "PodRef",
     "PodSet",
@@ -123,7 +114,6 @@ __all__ = [
     "Refusal",
     "Rule",
     "Runtime",
-    "Severity",
     "ShapedValidation",
     "Stage",
     "TrainJobStatus",
@@ -134,6 +124,7 @@ __all__ = [
     "Watch",
     "WatchExtension",
     "carried",
+    "cause",
     "cpu_count",
     "forbidden",
     "gpu_count",
@@ -142,7 +133,6 @@ __all__ = [
     "invalid",
     "open_trainer_port",
     "required",
-    "since_of",
     "step_of",
     "takes_part",
 ]

@@ -9,7 +9,6 @@ is written and what wakes a job is the same for all of them, and is here.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
@@ -24,17 +23,7 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.errors import Finding, Warned
 from trainwright.plugins.contract.facts import Component, Enqueue, Reference, Stage, Watch
 from trainwright.plugins.contract.info import Info
-from trainwright.plugins.contract.picture import (
-    About,
-    Cause,
-    Link,
-    Picture,
-    Severity,
-    condition_of,
-    created_at,
-    holds,
-    since_of,
-)
+from trainwright.plugins.contract.picture import Cause, Picture, cause, condition_of, holds
 from trainwright.plugins.contract.podset import Amounts, PodSet, add
 
 P = TypeVar("P")
@@ -137,14 +126,11 @@ class GangScheduler(ABC, Generic[P]):
 
     def explain(self, picture: Picture) -> Iterable[Cause]:
         """Why the gang does not start: it waits for pods that come later, or not all of its pods find room."""
-        group = picture.get(self.group, picture.name) if picture.serves(self.group) else None
-        if group is None or not picture.is_controller_of(group):
-            return ()
+        group = picture.own(self.group)
         waiting = [pod for pod in picture.present_pods if _has_no_node(pod)]
         members = int(dig(group, "spec.minMember") or 0)
-        if not waiting or members <= 0:
-            return ()
-        more: dict[str, Any] = {"about": About.of(group, self.group.kind), "pods": len(waiting)}
+        if group is None or not waiting or members <= 0:
+            return
         later = _later_step(picture)
         if later is not None and members > len(picture.present_pods):
             missing = members - len(picture.present_pods)
@@ -153,30 +139,27 @@ class GangScheduler(ABC, Generic[P]):
                 f"created only after {later} has ended: this runtime cannot run as a gang; take podGroupPolicy or the "
                 "steps out of it"
             )
-            more |= {"severity": Severity.STUCK, "link": Link.JOBSET, "explains": _WAITS_OF_PODS}
-            return (Cause(reason="GangCannotForm", message=text, since=created_at(group), **more),)
-        told = self._unfit(group, waiting)
-        if told is None:
-            return ()
-        why, since = told
-        text = (
-            f"all {members} pods have to start at the same time, and not all of them find room: {shortened(why, 120)}; "
-            "wait, or ask for less"
-        )
-        more |= {"severity": Severity.TEMPORARY, "link": Link.SCHEDULING, "explains": _SHORTAGES}
-        return (Cause(reason="GangDoesNotFit", message=text, since=since, **more),)
+            more: dict[str, Any] = {"about": group, "pods": len(waiting), "explains": _WAITS_OF_PODS}
+            yield cause("GangCannotForm", text, since=group, link="jobset", **more)
+        elif (told := self._unfit(group, waiting)) is not None:
+            text = (
+                f"all {members} pods have to start at the same time, and not all of them find room: "
+                f"{shortened(told[0], 120)}; wait, or ask for less"
+            )
+            more = {"about": group, "pods": len(waiting), "explains": _SHORTAGES}
+            yield cause("GangDoesNotFit", text, since=told[1], severity="temporary", link="scheduling", **more)
 
-    def _unfit(self, group: Document, waiting: Sequence[Document]) -> tuple[str, datetime | None] | None:
-        """What the scheduler says of a gang that does not fit, and since when; None if it does not say so."""
+    def _unfit(self, group: Document, waiting: Sequence[Document]) -> tuple[str, Document] | None:
+        """What the scheduler says of a gang that does not fit, and the condition; None if it does not say so."""
         condition = holds(group, "Unschedulable")
         if condition is not None:
             lines = [line for line in str(condition.get("message", "")).splitlines() if line.strip()]
-            return (lines[-1] if lines else str(condition.get("reason", ""))), since_of(condition)
+            return (lines[-1] if lines else str(condition.get("reason", ""))), condition
         for pod in waiting:
             scheduled = condition_of(pod, "PodScheduled") or {}
             message = str(scheduled.get("message", ""))
             if any(word in message for word in _GANG_WORDS):
-                return plain(message), since_of(scheduled)
+                return plain(message), scheduled
         return None
 
     def _group_of(self, job: TrainJob) -> Reference:

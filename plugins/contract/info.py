@@ -5,16 +5,19 @@ It is made from the inputs once per run. Plugins change it through its methods, 
 result. The inputs (the TrainJob, the runtime, the facts) must not be changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from trainwright.api.base import empty
 from trainwright.api.jobset.v1alpha2 import FailurePolicy, JobSetSpec
 from trainwright.api.kubernetes.core.v1 import ContainerPort, EnvVar, ResourceRequirements
+from trainwright.api.messages import value_text
+from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import MLPolicy, PodGroupPolicy, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER, TRAINER_PORT
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.container import ContainerModel, TrainerSettings
+from trainwright.plugins.contract.errors import Refusal
 from trainwright.plugins.contract.facts import ClusterFacts, RecoveryFacts
 from trainwright.plugins.contract.podset import PodRef, PodSet
 from trainwright.plugins.contract.provenance import Ledger
@@ -91,6 +94,14 @@ class Info:
     def recovery(self) -> RecoveryFacts:
         """What the manager knows of earlier attempts of the job; empty for a new job, and without a cluster."""
         return self.facts.recovery or RecoveryFacts()
+
+    def annotation(self, key: str, *, one_of: Collection[str] = ()) -> str:
+        """The annotation of the TrainJob; empty if it has none. Raises Refusal for another value than those."""
+        value = annotations_of(self.job).get(key, "")
+        if value and one_of and value not in one_of:
+            where = f"metadata.annotations[{key}]"
+            raise Refusal(f"{where}: {value_text(value, 60)} is not supported; set one of {', '.join(one_of)}")
+        return value
 
     def pod_set(self, name: str) -> PodSet | None:
         """The pod set of that replicated job."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, IntEnum
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from trainwright.api.base import Resource
 from trainwright.api.conditions import find_true
@@ -183,6 +183,11 @@ class Picture(Survey):
         attempt = str(dig(jobset, "status.restarts") or 0) if jobset is not None else None
         return attempt in (None, labels_of(pod).get(LABEL_ATTEMPT, attempt))
 
+    def own(self, resource: Resource) -> Document | None:
+        """The object of that kind that has the name of the job and belongs to it; None too if it is not known."""
+        found = self.get(resource, self.name) if self.serves(resource) else None
+        return {"kind": resource.kind, **found} if found is not None and self.is_controller_of(found) else None
+
     def is_controller_of(self, obj: Document) -> bool:
         """Whether the object belongs to this very TrainJob."""
         owners = dig(obj, "metadata.ownerReferences") or ()
@@ -340,3 +345,37 @@ class Cause:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", shortened(" ".join(self.message.split())))
+
+
+def cause(
+    reason: str,
+    message: str,
+    *,
+    about: Document | None = None,
+    since: Document | None = None,
+    severity: Literal["stuck", "temporary", "waits"] = "stuck",
+    link: Literal["job", "jobset", "pods", "scheduling", "start", "readiness", "network"] = "job",
+    failed: bool = False,
+    pods: int = 0,
+    explains: Iterable[str] = (),
+) -> Cause:
+    """One cause, for `explain` of a plugin. The same state of the cluster must give the same: no ages, names in order.
+
+    `reason` is a stable word in CamelCase. `message` says what is wrong, with which object, and what to do, in at most
+    300 characters. `about` is the object to look at. `since` is the condition that shows it, or the object itself where
+    it is so since its creation. `stuck` stays until a person acts, `temporary` may pass by itself, `waits` is an
+    ordinary wait; of equal causes the one whose `link` is earlier in the chain from the job to its training comes
+    first, and before that one with `failed`: something ended or was refused. `pods` is how many pods it concerns.
+    `explains` has the reasons of causes that are only consequences of this one, and are not said beside it.
+    """
+    return Cause(
+        reason=reason,
+        message=message,
+        about=About.of(about) if about is not None else None,
+        since=since_of(since) or (created_at(since) if since is not None else None),
+        severity=Severity[severity.upper()],
+        link=Link[link.upper()],
+        failed=failed,
+        pods=pods,
+        explains=frozenset(explains),
+    )

@@ -22,7 +22,6 @@ from typing import Any
 from trainwright.api.messages import one_line, shortened
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus
 from trainwright.plugins.contract import (
-    Cause,
     Component,
     FactUnavailable,
     FieldError,
@@ -33,6 +32,7 @@ from trainwright.plugins.contract import (
     Watch,
 )
 from trainwright.plugins.contract.errors import PluginFailure
+from trainwright.plugins.contract.picture import Cause
 from trainwright.plugins.contract.points import EXTENSION_POINTS, SHAPING
 
 LIMIT_SECONDS = 5.0

@@ -25,7 +25,7 @@ from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually
 from trainwright.controller.trainer.why import Explanation, Reader
 from trainwright.controller.views.explanation import explaining_plugins
-from trainwright.plugins.contract import Picture
+from trainwright.plugins.contract.picture import Picture
 
 pytestmark = pytest.mark.parity
 

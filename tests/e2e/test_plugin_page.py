@@ -58,7 +58,7 @@ def test_the_tutorial_works_as_it_stands(shell: dict[str, str], tmp_path: Path) 
     for block in blocks:
         if block.language == "text":
             assert first_missing(block.text, printed) is None, printed
-    assert "2 passed" in printed
+    assert "3 passed" in printed
     assert [wheel.name for wheel in (project / "dist").iterdir()] == ["acme_trainwright_nccl-0.1.0-py3-none-any.whl"]
 
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from trainwright.api.objects import Document, dig
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime
-from trainwright.plugins.contract import About, Cause, Link, Picture, Severity
-from trainwright.plugins.contract.picture import index_of
+from trainwright.plugins.contract.picture import About, Cause, Link, Picture, Severity, index_of
 
 
 class CatalogueRow(NamedTuple):

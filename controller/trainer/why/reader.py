@@ -24,9 +24,9 @@ from trainwright.controller.runtime.errors import ApiError, DecodeError, Transpo
 from trainwright.controller.runtime.tasks import together
 from trainwright.controller.trainer.why.job.judgement import Explanation, explain
 from trainwright.controller.trainer.why.kinds import API_GROUP, SECRET
-from trainwright.plugins.contract import Explains, Picture
+from trainwright.plugins.contract import Explains
 from trainwright.plugins.contract.facts import Unreadable
-from trainwright.plugins.contract.picture import NOT_SERVED, Answer, Query, Source, Survey, Verb
+from trainwright.plugins.contract.picture import NOT_SERVED, Answer, Picture, Query, Source, Survey, Verb
 
 S = TypeVar("S", bound=Survey)
 

@@ -41,8 +41,8 @@ from trainwright.controller.trainer.job.status import new_condition
 from trainwright.controller.trainer.why import kinds
 from trainwright.controller.trainer.why.job.judgement import Explanation, state_from
 from trainwright.controller.trainer.why.reader import Reader
-from trainwright.plugins.contract import Cause, Explains, JobState, Severity
-from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
+from trainwright.plugins.contract import Explains, JobState
+from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, Cause, Severity
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.trainer.why.site.examination import examine, gather
 from trainwright.controller.trainer.why.site.survey import NOTE, SiteSurvey
-from trainwright.plugins.contract import Severity
+from trainwright.plugins.contract.picture import Severity
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 from trainwright.plugins.testing import replicated_job, runtime_document

@@ -10,7 +10,7 @@ from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.trainer.why.site.examination import examine, gather
 from trainwright.controller.trainer.why.site.survey import PROBLEM
-from trainwright.plugins.contract import Severity
+from trainwright.plugins.contract.picture import Severity
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 

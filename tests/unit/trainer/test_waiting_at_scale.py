@@ -28,7 +28,8 @@ from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.why import Explanation, waiting
 from trainwright.controller.trainer.why.reader import Reader
-from trainwright.plugins.contract import Cause, JobState, Severity
+from trainwright.plugins.contract import JobState
+from trainwright.plugins.contract.picture import Cause, Severity
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 FOREVER = float("inf")

@@ -57,8 +57,19 @@ from trainwright.controller.trainer.why.words import (
     step_of,
     verb,
 )
-from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
-from trainwright.plugins.contract.picture import EVENT, created_at, event_time, place_of, pod_order
+from trainwright.plugins.contract import holds
+from trainwright.plugins.contract.picture import (
+    EVENT,
+    About,
+    Cause,
+    Picture,
+    Severity,
+    created_at,
+    event_time,
+    place_of,
+    pod_order,
+    since_of,
+)
 
 _MOMENT_SECONDS = 10.0
 STOPPED = frozenset({137, 143})

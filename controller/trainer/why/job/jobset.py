@@ -28,8 +28,7 @@ from trainwright.controller.trainer.why.catalogue import about_jobset, cause, he
 from trainwright.controller.trainer.why.job.containers import record_data
 from trainwright.controller.trainer.why.kinds import SERVICE
 from trainwright.controller.trainer.why.words import listed, pods_of, quoted, replicated_jobs
-from trainwright.plugins.contract import Cause, Picture, since_of
-from trainwright.plugins.contract.picture import BATCH_JOB, created_at, event_since, holds
+from trainwright.plugins.contract.picture import BATCH_JOB, Cause, Picture, created_at, event_since, holds, since_of
 
 _UNMADE_SECONDS = 10.0
 _RESTART, _FREE_RESTART = "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts"

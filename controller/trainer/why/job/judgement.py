@@ -21,9 +21,9 @@ from trainwright.controller.trainer.why.job import (
     starting,
     unattended,
 )
-from trainwright.plugins.contract import Cause, Explains, FactUnavailable, JobState, Picture, Severity
+from trainwright.plugins.contract import Explains, FactUnavailable, JobState
 from trainwright.plugins.contract.errors import PipelineError
-from trainwright.plugins.contract.picture import Query, Verb
+from trainwright.plugins.contract.picture import Cause, Picture, Query, Severity, Verb
 from trainwright.plugins.registry import called
 
 Check = Callable[[Picture], Iterable[Cause]]

@@ -15,8 +15,8 @@ from trainwright.controller.trainer.why.job.containers import FailedContainer, m
 from trainwright.controller.trainer.why.job.scheduling import requests_of
 from trainwright.controller.trainer.why.kinds import NODE
 from trainwright.controller.trainer.why.words import amount, listed, quoted, rank_of, verb
-from trainwright.plugins.contract import About, Cause, Picture, holds, since_of
-from trainwright.plugins.contract.picture import condition_of, event_time, index_of
+from trainwright.plugins.contract import holds
+from trainwright.plugins.contract.picture import About, Cause, Picture, condition_of, event_time, index_of, since_of
 from trainwright.plugins.contract.podset import add
 
 TERMINATING_SECONDS = 30.0

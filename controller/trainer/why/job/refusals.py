@@ -27,8 +27,18 @@ from trainwright.controller.trainer.why.kinds import (
     SERVICE_ACCOUNT,
 )
 from trainwright.controller.trainer.why.words import listed, quoted, replicated_jobs
-from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
-from trainwright.plugins.contract.picture import JOBSET, condition_of, created_at, event_since
+from trainwright.plugins.contract import holds
+from trainwright.plugins.contract.picture import (
+    JOBSET,
+    About,
+    Cause,
+    Picture,
+    Severity,
+    condition_of,
+    created_at,
+    event_since,
+    since_of,
+)
 
 _LIMIT = 63
 _RANDOM = len("-abcde")

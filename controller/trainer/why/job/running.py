@@ -29,8 +29,18 @@ from trainwright.controller.trainer.why.job.jobset import (
 )
 from trainwright.controller.trainer.why.job.nodes import lost_node
 from trainwright.controller.trainer.why.words import ends_with, listed, pods_of, rank_of, replicated_jobs, role_of, verb
-from trainwright.plugins.contract import Cause, Picture, Severity, holds, since_of
-from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, created_at, earliest
+from trainwright.plugins.contract import holds
+from trainwright.plugins.contract.picture import (
+    JOBSET,
+    POD,
+    Cause,
+    Picture,
+    Severity,
+    condition_of,
+    created_at,
+    earliest,
+    since_of,
+)
 from trainwright.plugins.contract.picture import counted as share
 
 NOT_READY_SECONDS = 60.0

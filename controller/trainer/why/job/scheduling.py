@@ -16,8 +16,16 @@ from trainwright.controller.trainer.why import messages
 from trainwright.controller.trainer.why.catalogue import cause, here, of_pods, runtime_of
 from trainwright.controller.trainer.why.kinds import CLAIM, NODE, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import amount, listed, quoted, scheduler_says, verb
-from trainwright.plugins.contract import About, Cause, Picture, since_of
-from trainwright.plugins.contract.picture import condition_of, created_at, earliest, event_since
+from trainwright.plugins.contract.picture import (
+    About,
+    Cause,
+    Picture,
+    condition_of,
+    created_at,
+    earliest,
+    event_since,
+    since_of,
+)
 from trainwright.plugins.contract.picture import counted as share
 from trainwright.plugins.contract.podset import pod_requests
 

@@ -13,8 +13,17 @@ from trainwright.controller.trainer.why.catalogue import here, of_pods
 from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of, made_good
 from trainwright.controller.trainer.why.kinds import CLAIM, CONFIG_MAP, SECRET
 from trainwright.controller.trainer.why.words import ends_with, quoted, rank_of, role_of
-from trainwright.plugins.contract import Cause, Picture, since_of
-from trainwright.plugins.contract.picture import EVENTS_OF, condition_of, counted, created_at, earliest, event_since
+from trainwright.plugins.contract.picture import (
+    EVENTS_OF,
+    Cause,
+    Picture,
+    condition_of,
+    counted,
+    created_at,
+    earliest,
+    event_since,
+    since_of,
+)
 
 _FIRST_TRY_SECONDS = 10.0
 _WAITING = frozenset(

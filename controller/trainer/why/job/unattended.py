@@ -27,8 +27,17 @@ from trainwright.controller.trainer.why.kinds import (
     is_manager,
 )
 from trainwright.controller.trainer.why.words import listed, quoted, verb
-from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
-from trainwright.plugins.contract.picture import JOBSET, condition_of, created_at
+from trainwright.plugins.contract import holds
+from trainwright.plugins.contract.picture import (
+    JOBSET,
+    About,
+    Cause,
+    Picture,
+    Severity,
+    condition_of,
+    created_at,
+    since_of,
+)
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 NO_WORKLOAD_SECONDS = 60.0

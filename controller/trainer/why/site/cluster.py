@@ -18,8 +18,7 @@ from trainwright.controller.trainer.why.site.survey import (
     warning,
 )
 from trainwright.controller.trainer.why.words import listed
-from trainwright.plugins.contract import Cause
-from trainwright.plugins.contract.picture import condition_of
+from trainwright.plugins.contract.picture import Cause, condition_of
 
 _PROSE = frozenset({"description", "example", "externalDocs", "title"})
 OLDEST, NEWEST = (1, 31), (1, 36)

@@ -25,9 +25,9 @@ from trainwright.controller.trainer.why.site.survey import (
     SiteSurvey,
     TriedRuntime,
 )
-from trainwright.plugins.contract import OFFLINE, Cause, FactUnavailable
+from trainwright.plugins.contract import OFFLINE, FactUnavailable
 from trainwright.plugins.contract.errors import PipelineError
-from trainwright.plugins.contract.picture import Source
+from trainwright.plugins.contract.picture import Cause, Source
 from trainwright.plugins.pipeline import Pipeline
 
 Check = Callable[[SiteSurvey], Iterable[Cause]]

@@ -19,7 +19,7 @@ from trainwright.controller.trainer.why.site.survey import (
     services_of,
     warning,
 )
-from trainwright.plugins.contract import Cause
+from trainwright.plugins.contract.picture import Cause
 
 _PATIENCE = timedelta(seconds=5)
 """Clocks differ, and a renewal takes a moment."""

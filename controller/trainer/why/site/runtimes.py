@@ -20,7 +20,7 @@ from trainwright.controller.trainer.why.site.survey import (
     warning,
 )
 from trainwright.controller.trainer.why.words import listed
-from trainwright.plugins.contract import Cause
+from trainwright.plugins.contract.picture import Cause
 
 _GANGS = {
     "coscheduling": ("scheduling.x-k8s.io", "the scheduler plugins (https://scheduler-plugins.sigs.k8s.io)"),

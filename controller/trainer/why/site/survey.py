@@ -20,10 +20,9 @@ from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import KubernetesError
 from trainwright.controller.trainer.why import kinds
-from trainwright.plugins.contract import Cause, Severity
 from trainwright.plugins.contract.errors import Verdict
 from trainwright.plugins.contract.facts import Unreadable
-from trainwright.plugins.contract.picture import Query, Source, Survey, Verb
+from trainwright.plugins.contract.picture import Cause, Query, Severity, Source, Survey, Verb
 
 TRAINER_GROUP = TrainJob.RESOURCE.group
 JOBSET_GROUP = JobSet.RESOURCE.group

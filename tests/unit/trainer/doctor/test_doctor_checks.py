@@ -18,7 +18,8 @@ from trainwright.controller.cli.doctor import code_of, shipped_definitions, text
 from trainwright.controller.runtime.certificates.authority import certificate_pem, make_authority
 from trainwright.controller.trainer.why.site.examination import CHECKS
 from trainwright.controller.trainer.why.site.survey import NOTE, PROBLEM, WARNING, Probe, TriedRuntime
-from trainwright.plugins.contract import OFFLINE, Severity
+from trainwright.plugins.contract import OFFLINE
+from trainwright.plugins.contract.picture import Severity
 from trainwright.plugins.testing import train_job
 
 NOW = dt.datetime(2026, 6, 1, 12, 0, tzinfo=dt.UTC)

@@ -18,7 +18,8 @@ from trainwright.controller.trainer.job.state import EXPLAINING
 from trainwright.controller.trainer.job.status import wanted_status
 from trainwright.controller.trainer.why import Explanation
 from trainwright.controller.trainer.why.waiting import condition_of, told
-from trainwright.plugins.contract import Cause, JobState, Severity
+from trainwright.plugins.contract import JobState
+from trainwright.plugins.contract.picture import Cause, Severity
 
 NOW = START
 LATER = NOW + dt.timedelta(minutes=1)

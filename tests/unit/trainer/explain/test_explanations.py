@@ -13,7 +13,7 @@ from tests.repository import ROOT
 from tests.unit.trainer.explain.world import NOW, Document, World, at
 from trainwright.controller.trainer.why import GivenObjects, explain
 from trainwright.controller.trainer.why.catalogue import CATALOGUE
-from trainwright.plugins.contract import Cause, Link, Picture
+from trainwright.plugins.contract.picture import Cause, Link, Picture
 
 FOLDER = ROOT / "tests" / "explanations"
 _AGO = re.compile(r"(\d+) s ago|in (\d+) s")

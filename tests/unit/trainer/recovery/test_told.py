@@ -15,7 +15,7 @@ from trainwright.controller.trainer.job.pods import attempts_begun
 from trainwright.controller.trainer.recovery.verdict import KEY, Counts, Summary, text_of
 from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
 from trainwright.controller.trainer.why.job.jobset import attempts_of
-from trainwright.plugins.contract import Picture
+from trainwright.plugins.contract.picture import Picture
 
 NOW = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
 WHY = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
