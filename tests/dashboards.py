@@ -23,13 +23,9 @@ from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.views.comparison import JobComparison
-from trainwright.controller.views.explanation import explaining_plugins
 from trainwright.controller.views.reports import KeptReports
-from trainwright.plugins.pipeline import Pipeline
-from trainwright.plugins.registry import Registry
 
-A = TypeVar("A", bound=contract.PageAnswer | JobComparison)
+A = TypeVar("A", bound=msgspec.Struct)
 KINDS: dict[str, type[contract.PageAnswer]] = {
     "snapshot": contract.JobList,
     "rows": contract.Rows,
@@ -281,8 +277,6 @@ async def dashboard(
     site = DashboardService(
         client,
         cluster,
-        plugins=explaining_plugins(),
-        pipeline=lambda: Pipeline(Registry.load()),
         reports=reports,
         changes=changes,
     )

@@ -8,6 +8,5 @@ from trainwright.controller.dashboard.connection import Renewing
 from trainwright.controller.dashboard.keys import KeptKeys, is_free
 from trainwright.controller.dashboard.serve import embedded, server_of
 from trainwright.controller.dashboard.server import Server
-from trainwright.controller.dashboard.service import RenderedObjects
 
-__all__ = ["KeptKeys", "RenderedObjects", "Renewing", "Server", "embedded", "is_free", "server_of"]
+__all__ = ["KeptKeys", "Renewing", "Server", "embedded", "is_free", "server_of"]

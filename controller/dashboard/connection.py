@@ -19,7 +19,7 @@ from datetime import datetime
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
-from trainwright.controller.dashboard.watched import WatchedJobs
+from trainwright.controller.dashboard.watched import ShownJobs
 from trainwright.controller.runtime import (
     Client,
     ClusterConfig,
@@ -52,7 +52,7 @@ _REFUSED = 401
 
 
 class ServerLink:
-    def __init__(self, client: Client, watched: WatchedJobs) -> None:
+    def __init__(self, client: Client, watched: ShownJobs) -> None:
         self._client = client
         self._watched = watched
         self._refused: KubernetesError | None = None

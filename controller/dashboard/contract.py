@@ -23,7 +23,7 @@ a value that is not known is null, a text that is not known is empty.
 - POST `/api/v1/jobs/{namespace}/{name}/actions/{action}?uid=U`: `ActionDone`. Actions are `stop`, `resume`, `delete`
   and `again` (a new job of the same spec). The request has its Origin, and the header
   `X-Trainwright-Action: <PageSession.action_token>`.
-- `/api/v1/jobs/{namespace}/{name}/objects`: `ObjectsView`. Slow: ask for it when it is opened.
+- `/api/v1/jobs/{namespace}/{name}/objects`: `views.rendered.ObjectsView`. Slow: ask for it when it is opened.
 - `/api/v1/searches/{namespace}/{name}`: `searches.Search`, of an OptimizationJob. Ask again while it is `Running`.
 - `/api/v1/compare`: `JobComparison`. Parameter `job`, `namespace/name`, once for each job, at most 24.
 - `/api/v1/compare/csv`: the same for spreadsheets, as a file. Parameters `high` and `low`: metrics of which that value
@@ -54,7 +54,6 @@ import msgspec
 
 from trainwright.controller.views.explanation import ExplanationView, ReferenceView
 from trainwright.plugins.contract import JobState
-from trainwright.plugins.contract.provenance import Override
 
 VERSION = 1
 """Of the contract. Fields are added without a new version, and never change their meaning."""
@@ -446,39 +445,3 @@ class Found(PageAnswer):
     """Numbers of the lines that contain the text, at most 10,000."""
     more: bool
     """There are more of them."""
-
-
-# ------------------------------------------------------------------------------------------------- what the job became
-
-
-class ObjectView(PageAnswer):
-    kind: str
-    namespace: str
-    name: str
-    yaml: str
-    """As the manager would apply it. The content of Secrets is hidden."""
-
-
-class SettingView(PageAnswer):
-    """One value of an object, and who set it."""
-
-    path: str
-    """Such as `spec.replicatedJobs[node].template.spec.template.spec.containers[node].env[PET_NNODES]`."""
-    value: str
-    """As JSON; at most 100 characters."""
-    source: str
-    """A plugin, `the TrainJob`, `the runtime`, or the patch of a manager."""
-    phase: str
-    why: str
-
-
-class ObjectsView(PageAnswer):
-    """Answer of `/objects`: what the manager makes of the job, by this version of Trainwright and its plugins."""
-
-    now: str
-    objects: list[ObjectView] = []
-    """In the order in which they are applied."""
-    settings: list[SettingView] = []
-    overrides: list[Override] = []
-    problems: list[str] = []
-    """Why there are no objects: what admission would refuse, or what could not be read. Empty otherwise."""

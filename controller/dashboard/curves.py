@@ -10,6 +10,7 @@ import msgspec
 
 from trainwright.controller.dashboard.contract import PageAnswer
 from trainwright.controller.trainer.progress.curve import COUNTERS, Sample
+from trainwright.controller.views.watch import attempt_at
 
 
 class Curve(PageAnswer):
@@ -80,11 +81,6 @@ class JobSeries(PageAnswer):
     """Why earlier reports are missing, for the user; empty if nothing is known to be missing."""
     joined: int = 1
     """The most reports that one entry stands for. 1: each entry is one report, or one of those that were left."""
-
-
-def attempt_at(starts: Mapping[int, datetime], moment: float) -> int | None:
-    """The attempt that had begun last; None: not known. `moment`: in seconds since 1970."""
-    return max((number for number, start in starts.items() if start.timestamp() <= moment), default=None)
 
 
 @dataclass(slots=True)

@@ -32,9 +32,8 @@ from trainwright.controller.trainer.why.job.jobset import attempts_of
 from trainwright.controller.trainer.why.job.judgement import why_unread
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.controller.views.comparison import finite
-from trainwright.controller.views.explanation import ReferenceView, shown_explanation
+from trainwright.controller.views.explanation import ReferenceView, explaining_plugins, shown_explanation
 from trainwright.controller.views.job import History, JobView, metrics_of, view_of
-from trainwright.plugins.contract import Explains
 from trainwright.plugins.contract.picture import (
     BATCH_JOB,
     EVENT,
@@ -66,12 +65,10 @@ _SHARED = (
 
 
 class Details:
-    def __init__(
-        self, client: Client, cluster: contract.Cluster, plugins: Sequence[Explains] = (), *, logs: Path | None = None
-    ) -> None:
+    def __init__(self, client: Client, cluster: contract.Cluster, *, logs: Path | None = None) -> None:
         """`logs`: the folder of a local node's logs, which has those of pods that are gone."""
         self._cluster = cluster
-        self._reader = Reader(client, plugins)
+        self._reader = Reader(client, explaining_plugins())
         self._usage = Usage(client)
         self._logs = logs
 
@@ -112,7 +109,7 @@ def job_of(
         now=format_time(now),
         cluster=cluster,
         connection=connection,
-        row=row_of(job, history, now, explanation.cause.message, attempt=attempt),
+        row=row_of(view_of(job, history, now, failure=explanation.cause.message, attempt=attempt)),
         attempt=attempt,
         most_attempts=most,
         suspended=bool(job.spec_or_empty.suspend),
@@ -275,11 +272,7 @@ def _of_failures(job: TrainJob, failures: Mapping[int, contract.FailureView]) ->
             yield _once(failure.finished, about, "attempt", "warning", failure.reason or "Failed", message)
 
 
-def row_of(
-    job: TrainJob, history: History, now: datetime, failure: str = "", *, attempt: int | None = None
-) -> contract.JobRow:
-    """The row as of `now`. `failure` and `attempt` are as in `view_of`."""
-    view = view_of(job, history, now, attempt=attempt, failure=failure)
+def row_of(view: JobView) -> contract.JobRow:
     loss = None
     if view.loss is not None:
         points = view.history.means(view.loss, contract.SPARK_POINTS)

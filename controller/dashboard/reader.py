@@ -7,7 +7,7 @@ not asked for more, so what it has missed becomes one event when it reads again.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,11 +19,11 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.curves import Marker, Points, points_of
 from trainwright.controller.dashboard.details import Details, last_metrics, starts_of
-from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, Subscriber, WatchedJobs
-from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
+from trainwright.controller.dashboard.watched import ShownJobs
+from trainwright.controller.runtime import Forbidden, KubernetesError, NotFound
 from trainwright.controller.runtime.errors import RequestTimeout
 from trainwright.controller.views.job import History
-from trainwright.controller.views.reports import recorded
+from trainwright.controller.views.watch import HeldJob, Subscriber
 
 FRESH_SECONDS = 2.0
 """A job that was read so short a time ago is not read again."""
@@ -34,8 +34,6 @@ OVER_SECONDS = 30.0
 KEPT_SECONDS = 60.0
 READ_SECONDS = 30.0
 """All reads of one job together: an API server may take requests and answer none."""
-RECORD_SECONDS = 60.0
-"""A manager writes its record minutes after the first report."""
 PAUSE_SECONDS = 0.25
 """Between two events with changes."""
 
@@ -54,8 +52,8 @@ class _Read:
 
 
 class JobReader:
-    def __init__(self, watched: WatchedJobs, details: Details, client: Client) -> None:
-        self._watched, self._details, self._client = watched, details, client
+    def __init__(self, watched: ShownJobs, details: Details) -> None:
+        self._watched, self._details = watched, details
         self._reads: dict[Key, _Read] = {}
 
     def pause(self, key: Key) -> float:
@@ -103,28 +101,6 @@ class JobReader:
             read.job, read.at = found, clock()
             self._learn(found, held)
             return found
-
-    async def record(self, key: Key) -> HistoryRead:
-        """Read what the manager recorded of a job before this process saw it, if it keeps a record."""
-        now = asyncio.get_running_loop().time()
-        held = self._watched.held(key)
-        if held is None:
-            return HistoryRead(read=False)
-        if held.record is None or (not held.record.read and now - held.record.at > RECORD_SECONDS):
-            held.record = HistoryRead(read=False, at=now)  # another page need not ask at the same time
-            try:
-                held.record = await self._recorded(key, held, now)
-            except BaseException:
-                held.record = None  # the page has gone, and the next one must not be told that there is none
-                raise
-        return held.record
-
-    async def _recorded(self, key: Key, held: HeldJob, now: float) -> HistoryRead:
-        ring, why = await recorded(self._client, held.job)
-        if ring is not None:
-            await self._watched.begin_with(key, ring)
-        unread = f"{why}: reports from before {held.since:%H:%M:%S} UTC are not shown" if why else ""
-        return HistoryRead(read=ring is not None, unread=unread, at=now)
 
     def _is_same(self, job: contract.Job, held: HeldJob | None) -> bool:
         """Whether the job that was read was not deleted since, as far as the watch knows."""
@@ -182,7 +158,7 @@ class JobReader:
             del self._reads[key]
 
 
-async def list_events(watched: WatchedJobs) -> Events:
+async def list_events(watched: ShownJobs) -> Events:
     """The list of jobs: a snapshot, then changes."""
     subscriber = watched.subscribe()
     subscriber.everything = True
@@ -200,7 +176,7 @@ async def list_events(watched: WatchedJobs) -> Events:
             yield event
 
 
-async def job_events(watched: WatchedJobs, reader: JobReader, key: Key) -> Events:
+async def job_events(watched: ShownJobs, reader: JobReader, key: Key) -> Events:
     """One job: everything about it when it changes, and its reports as they come."""
     subscriber = watched.subscribe(key)
     told = _Told(watched, reader, subscriber, key)
@@ -210,7 +186,7 @@ async def job_events(watched: WatchedJobs, reader: JobReader, key: Key) -> Event
 
 
 async def _events(
-    watched: WatchedJobs, subscriber: Subscriber, news: Callable[[], Events], pause: Callable[[], float]
+    watched: ShownJobs, subscriber: Subscriber, news: Callable[[], Events], pause: Callable[[], float]
 ) -> Events:
     """What is new, whenever the subscriber is woken and after each pause; the connection, heartbeats, the end."""
     try:
@@ -222,7 +198,7 @@ async def _events(
                 subscriber.connection = False
                 yield "connection", watched.connection
             await asyncio.sleep(PAUSE_SECONDS)
-            if not await _woken(subscriber, pause()):
+            if not await subscriber.woken(pause()):
                 yield "heartbeat", _now(watched)
         yield "bye", _now(watched)
     finally:
@@ -230,7 +206,7 @@ async def _events(
 
 
 class _Told:
-    def __init__(self, watched: WatchedJobs, reader: JobReader, subscriber: Subscriber, key: Key) -> None:
+    def __init__(self, watched: ShownJobs, reader: JobReader, subscriber: Subscriber, key: Key) -> None:
         self._watched, self._reader, self._subscriber, self._key = watched, reader, subscriber, key
         self._sent: contract.Job | None = None
         self._is_gone = False
@@ -313,7 +289,7 @@ async def _ended(reading: "asyncio.Task[_Event]") -> None:
         reading.exception()  # else the event loop logs an exception that was never retrieved
 
 
-async def _is_done(reading: "asyncio.Task[_Event]", subscriber: Subscriber, watched: WatchedJobs) -> bool:
+async def _is_done(reading: "asyncio.Task[_Event]", subscriber: Subscriber, watched: ShownJobs) -> bool:
     """Wait for the end of the reading or of the dashboard; returns False when something is to be said meanwhile."""
     clock = asyncio.get_running_loop().time
     limit = clock() + contract.HEARTBEAT_SECONDS
@@ -324,14 +300,5 @@ async def _is_done(reading: "asyncio.Task[_Event]", subscriber: Subscriber, watc
     return True
 
 
-async def _woken(subscriber: Subscriber, seconds: float) -> bool:
-    """Wait for a change, for so long; returns whether there is one."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await subscriber.wake.wait()
-            return True
-    return False
-
-
-def _now(watched: WatchedJobs) -> contract.Heartbeat:
+def _now(watched: ShownJobs) -> contract.Heartbeat:
     return contract.Heartbeat(now=format_time(watched.now()))

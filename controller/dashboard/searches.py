@@ -9,7 +9,7 @@ from trainwright.api.objects import Key, controller_of, uid_of
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import OptimizationJob, ParameterSpec
 from trainwright.controller.dashboard import contract
-from trainwright.controller.dashboard.watched import WatchedJobs
+from trainwright.controller.dashboard.watched import ShownJobs
 from trainwright.controller.optimization import names, question
 from trainwright.controller.optimization.trials import State, Trials
 from trainwright.controller.runtime import Client, Forbidden, NotFound
@@ -80,7 +80,7 @@ class Search(contract.PageAnswer):
 
 
 class Searches:
-    def __init__(self, client: Client, watched: WatchedJobs) -> None:
+    def __init__(self, client: Client, watched: ShownJobs) -> None:
         self._client, self._watched = client, watched
         self._importance: dict[str, tuple[Values, dict[str, float] | None, str]] = {}
         """By uid: from which values, what was found, and why nothing was."""

@@ -14,10 +14,7 @@ from trainwright.controller.dashboard.service import DashboardService
 from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.views.explanation import explaining_plugins
 from trainwright.controller.views.reports import FILE, KeptReports
-from trainwright.plugins.pipeline import Pipeline
-from trainwright.plugins.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +39,6 @@ def server_of(
     site = DashboardService(
         client,
         Cluster(context=config.context, server=config.server, namespace=namespace),
-        plugins=explaining_plugins(),
-        pipeline=lambda: Pipeline(Registry.load()),
         reports=reports,
         logs=logs,
         changes=changes,

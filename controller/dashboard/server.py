@@ -28,7 +28,7 @@ from trainwright.controller.dashboard.service import DashboardService, problem_o
 from trainwright.controller.runtime import ConfigurationError, KubernetesError, NotFound
 from trainwright.controller.runtime.errors import BadRequest
 from trainwright.controller.runtime.servers.http import listening
-from trainwright.controller.views.comparison import Direction, JobComparison, as_csv
+from trainwright.controller.views.comparison import Direction, as_csv
 from trainwright.plugins.contract.errors import RegistryError
 
 log = logging.getLogger(__name__)
@@ -244,7 +244,7 @@ class Server:
         return web.Response(body=text.encode("utf-8-sig"), headers=headers)
 
     async def _answer_about(
-        self, ask: Callable[[Key], Awaitable[contract.PageAnswer]], request: web.Request
+        self, ask: Callable[[Key], Awaitable[msgspec.Struct]], request: web.Request
     ) -> web.Response:
         return _answer(await ask(self._key(request)))
 
@@ -334,7 +334,7 @@ def _stream(kind: str, more: Mapping[str, str] = MappingProxyType({})) -> web.St
     return web.StreamResponse(headers={**HEADERS, "Content-Type": f"{kind}; charset=utf-8", **more})
 
 
-def _answer(data: contract.PageAnswer | JobComparison, status: int = 200) -> web.Response:
+def _answer(data: msgspec.Struct, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(data), status=status, headers={**HEADERS, "Content-Type": _JSON})
 
 

@@ -16,6 +16,7 @@ from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.dashboard.service import DashboardService
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.testing.waiting import contains, eventually, eventually_sync
+from trainwright.controller.views.rendered import ObjectsView
 
 pytestmark = pytest.mark.parity
 Rules = Sequence[Mapping[str, Any]]
@@ -71,7 +72,7 @@ async def test_the_rights_of_the_page_are_enough(jobs: Trainer) -> None:
             assert unread <= {"nodes"}, job.explanation.not_read
             series = (await browser.get(path(jobs, name, "series"))).as_(curves.JobSeries)
             assert series.unread == ""
-            objects = (await browser.get(path(jobs, name, "objects"))).as_(contract.ObjectsView)
+            objects = (await browser.get(path(jobs, name, "objects"))).as_(ObjectsView)
             assert (objects.problems, [one.kind for one in objects.objects]) == ([], ["JobSet"])
         waits = (await browser.get(path(jobs, "waits"))).as_(contract.Job)
         assert waits.explanation is not None

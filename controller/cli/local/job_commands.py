@@ -235,9 +235,7 @@ async def _each(names: list[str], act: _Act) -> int:
 async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobComparison:
     """The jobs with their whole runs. Raises RefusedError if one does not exist, KubernetesError."""
     # Imported here: the other commands build no objects.
-    from trainwright.controller.dashboard import RenderedObjects  # noqa: PLC0415
-    from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry  # noqa: PLC0415
+    from trainwright.controller.views.rendered import RenderedObjects  # noqa: PLC0415
 
     found = [await jobs.get(name) for name in dict.fromkeys(names)]
     runs = await _reports(folder / FILE, [uid_of(job) for job in found])
@@ -245,7 +243,7 @@ async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobC
     for job, reports in zip(found, runs, strict=True):
         jobset = await if_there(jobs.client.get(JobSet.RESOURCE, name_of(job), jobs.namespace))
         if jobset is None:
-            jobset = await RenderedObjects(jobs.client, lambda: Pipeline(Registry.load())).jobset(typed(job))
+            jobset = await RenderedObjects(jobs.client).jobset(typed(job))
         made.append(ComparedRun(job=job, reports=reports, jobset=jobset))
     return comparison.compare(made, wall_clock())
 

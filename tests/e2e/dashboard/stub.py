@@ -19,6 +19,7 @@ from tests.repository import ROOT
 from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.dashboard.searches import Search
 from trainwright.controller.views.comparison import JobComparison
+from trainwright.controller.views.rendered import ObjectsView
 
 PAGE = ROOT / "controller" / "dashboard" / "page"
 SAMPLES = ROOT / "tests" / "unit" / "dashboard" / "samples"
@@ -69,7 +70,7 @@ class Stub:
         self.compared: list[list[str]] = []
         """The jobs of each question for a comparison."""
         self.search: Search | None = None
-        self.objects: contract.ObjectsView = sample("objects", contract.ObjectsView)
+        self.objects: ObjectsView = sample("objects", ObjectsView)
         self.log: Callable[[str, Query], bytes | contract.PageProblem] = lambda _pod, _query: b"one line\n"
         self.actions: contract.Actions = sample("actions_none", contract.Actions)
         self.done: contract.ActionDone | contract.PageProblem = sample("done", contract.ActionDone)
@@ -106,7 +107,7 @@ class Stub:
             self._has_ended = True
         self.cut()
 
-    def answer(self, path: str, query: Query) -> contract.PageAnswer | JobComparison | bytes | Events:
+    def answer(self, path: str, query: Query) -> msgspec.Struct | bytes | Events:
         """What a path of the API is answered: a struct, bytes of a log, or events."""
         if path == "/api/v1/compare":
             self.compared.append(query.get("job", []))
@@ -122,7 +123,7 @@ class Stub:
             return self._subscribe("jobs", _event("snapshot", self.jobs))
         return self._of_job(parts, query)
 
-    def _of_job(self, parts: list[str], query: Query) -> contract.PageAnswer | bytes | Events:
+    def _of_job(self, parts: list[str], query: Query) -> msgspec.Struct | bytes | Events:
         key, rest = "/".join(parts[:2]), parts[2:]
         job = self.job.get(key)
         if job is None:
@@ -141,7 +142,7 @@ class Stub:
             case _:
                 return job
 
-    def _lines(self, query: Query, more: list[str]) -> contract.PageAnswer | bytes:
+    def _lines(self, query: Query, more: list[str]) -> msgspec.Struct | bytes:
         """Ranges of `log`; a log of all ranks has each of its lines from another of two."""
         pod = query["pod"][0]
         told = self.log(pod, query)
@@ -214,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, "text/plain", b"")
 
-    def _answer(self, found: contract.PageAnswer | JobComparison | bytes | Events) -> None:
+    def _answer(self, found: msgspec.Struct | bytes | Events) -> None:
         if isinstance(found, queue.Queue):
             self._stream(found)
         elif isinstance(found, bytes):

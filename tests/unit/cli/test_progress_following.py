@@ -19,39 +19,29 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress import screen
-from trainwright.controller.cli.progress.command import REDRAW_SECONDS, JobWatch, _watch
+from trainwright.controller.cli.progress.command import REDRAW_SECONDS, follow
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.controller.runtime.testing.clock import jumping
+from trainwright.controller.trainer.progress.curve import Ring, document_of
 from trainwright.controller.views import text
 from trainwright.controller.views.job import History, JobViews, view_of
+from trainwright.controller.views.watch import WatchedJobs
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+KEY = Key("default", "bert")
 
 
-class Busy:
+class Busy(WatchedJobs):
     """A cluster in which something changes all the time, for ten seconds."""
 
-    exit_code = 0
-
-    def __init__(self) -> None:
-        self.end = asyncio.get_running_loop().time() + 10
-
     async def run(self) -> None:
+        end = asyncio.get_running_loop().time() + 10
+        while asyncio.get_running_loop().time() < end:
+            self._put(KEY, job(progressPercentage=40))
+            await asyncio.sleep(0.01)
+        self._put(KEY, job(state="Complete", progressPercentage=100))
         await asyncio.Event().wait()
-
-    async def read_more(self) -> None:
-        """Nothing is to be read."""
-
-    def picture(self) -> JobViews:
-        return JobViews(views=[], now=NOW)
-
-    @property
-    def is_over(self) -> bool:
-        return asyncio.get_running_loop().time() >= self.end
-
-    async def wait(self, seconds: float | None) -> None:
-        """There is a change already."""
 
 
 class Drawn:
@@ -79,8 +69,9 @@ class Drawn:
 
 @jumping
 async def test_it_draws_at_most_four_times_a_second() -> None:
-    drawn = Drawn()
-    assert await _watch(cast("JobWatch", Busy()), drawn) == 0
+    drawn, watched = Drawn(), Busy(cast("Client", Cluster(AssertionError())), "default", "bert", now=lambda: NOW)
+    watched._put(KEY, job(progressPercentage=40))
+    assert await follow(watched, watched.subscribe(), drawn, one=True) == 0
     assert len(drawn.times) > 30
     assert min(later - earlier for earlier, later in pairwise(drawn.times)) >= REDRAW_SECONDS * 0.999
     assert REDRAW_SECONDS >= 0.25
@@ -117,30 +108,55 @@ class ClusterWithMaps(Cluster):
         (NotFound("no", code=404, reason="NotFound"), ""),
         (
             Forbidden("you may not", code=403, reason="Forbidden"),
-            "earlier reports are not shown: no right to get configmaps in namespace default",
+            "no right to get configmaps in namespace default",
         ),
     ],
 )
 async def test_without_the_right_to_read_the_history_it_says_so_and_shows_the_job(error: Exception, note: str) -> None:
     """Scenario 74 of progress."""
-    following = JobWatch(cast("Client", ClusterWithMaps(error)), "default", "bert", now=lambda: NOW)
-    await following.read()
-    assert following.unread == note
-    (view,) = following.picture().views
+    watched = WatchedJobs(cast("Client", ClusterWithMaps(error)), "default", "bert", now=lambda: NOW)
+    await watched.read()
+    assert (await watched.record(KEY)).unread == note
+    (view,) = watched.views()
     assert (view.percentage, view.attempt) == (40, None)
 
 
 async def test_a_job_that_is_made_again_begins_a_history_of_its_own() -> None:
-    following = JobWatch(cast("Client", Cluster(AssertionError())), "default", now=lambda: NOW)
+    watched = WatchedJobs(cast("Client", Cluster(AssertionError())), "default", now=lambda: NOW)
     loss = {"loss": "0.5"}
-    following._put(job(ago=60, progressPercentage=10, metrics=loss))
-    following._put(job(ago=30, progressPercentage=20, metrics=loss))
     whole = msgspec.to_builtins(job(progressPercentage=1, metrics={"loss": "9"}))
     whole["metadata"]["uid"] = "another"
-    following._put(msgspec.convert(whole, TrainJob))
-    (view,) = following.picture().views
+    for one in (
+        job(ago=60, progressPercentage=10, metrics=loss),
+        job(ago=30, progressPercentage=20, metrics=loss),
+        msgspec.convert(whole, TrainJob),
+    ):
+        watched._put(KEY, one)
+    (view,) = watched.views()
     assert view.history.curve("loss") == [9.0]
-    assert {Key("default", "bert")} == set(following._jobs)
+
+
+async def test_a_reader_that_goes_while_the_record_is_read_hides_it_from_no_other() -> None:
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    class Slow(ClusterWithMaps):
+        async def get(self, kind: Any, name: str, namespace: str) -> Any:
+            if kind is not ConfigMap:
+                return await super().get(kind, name, namespace)
+            asked.set()
+            await may_answer.wait()
+            return msgspec.convert(document_of(job(progressPercentage=40), Ring().encode()), ConfigMap)
+
+    watched = WatchedJobs(cast("Client", Slow(AssertionError())), "default", "bert", now=lambda: NOW)
+    await watched.read()
+    reading = asyncio.create_task(watched.record(KEY))
+    await asked.wait()
+    assert not (await watched.record(KEY)).read
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    may_answer.set()
+    assert (await watched.record(KEY)).read
 
 
 def test_values_that_are_no_numbers_are_shown_as_they_are() -> None:

@@ -59,7 +59,7 @@ def words_of(world: World, job: TrainJob) -> dict[str, str]:
         "progress": text.state(view).partition(" (")[0],
         "progress --output": as_json(view)["state"],
         "progress --watch": text.line(view, namespace=False).partition(": ")[2].partition(",")[0].partition(" (")[0],
-        "page": row_of(job, History(), NOW).state,
+        "page": row_of(view_of(job, History(), NOW)).state,
         "local jobs": local_jobs.table([world.job], NOW, namespaces=False)[1].split()[1],
         "local show": local_jobs.details(world.job, [], NOW)[1].split()[1].rstrip(","),
     }
@@ -90,7 +90,7 @@ def test_what_explain_finds_is_said_by_every_view_with_its_word(case: Any) -> No
     start = says.partition(";")[0][:60]
     for shown in (
         state_of(job).message,
-        row_of(job, History(), NOW).message,
+        row_of(view_of(job, History(), NOW)).message,
         dict(text.details(view, NOW))["why"],
         text.table([view], namespaces=False)[1],
         local_jobs.table([world.job], NOW, namespaces=False)[1],
@@ -138,7 +138,7 @@ def test_nothing_shows_an_end_for_a_job_that_runs_on() -> None:
         *text.detail_lines(view, NOW),
         *local_jobs.table([world.job], NOW, namespaces=False),
         str(as_json(view)),
-        str(row_of(job, History(), NOW)),
+        str(row_of(view_of(job, History(), NOW))),
     ]
     for line in everything:
         assert "100" not in line.replace("2026", ""), line

@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.connection import PATIENCE_SECONDS, ServerLink, state_of_error
-from trainwright.controller.dashboard.watched import WatchedJobs
+from trainwright.controller.dashboard.watched import ShownJobs
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import (
     ConfigurationError,
@@ -37,7 +37,7 @@ class World:
         self.informer = Informer()
         self.time = NOW
         self.connection = contract.Connection(state="connecting", message="", since="", last_contact=None)
-        self.link = ServerLink(cast("Client", None), cast("WatchedJobs", self))
+        self.link = ServerLink(cast("Client", None), cast("ShownJobs", self))
 
     def now(self) -> datetime:
         return self.time

@@ -10,10 +10,11 @@ import pytest
 
 from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.views.comparison import JobComparison
+from trainwright.controller.views.rendered import ObjectsView
 from trainwright.plugins.contract import JobState
 
 SAMPLES = Path(__file__).parent / "samples"
-KINDS: dict[str, type[contract.PageAnswer | JobComparison]] = {
+KINDS: dict[str, type[msgspec.Struct]] = {
     "comparison": JobComparison,
     "jobs": contract.JobList,
     "connection": contract.Connection,
@@ -23,7 +24,7 @@ KINDS: dict[str, type[contract.PageAnswer | JobComparison]] = {
     "done": contract.ActionDone,
     "job": contract.Job,
     "series": curves.JobSeries,
-    "objects": contract.ObjectsView,
+    "objects": ObjectsView,
 }
 
 

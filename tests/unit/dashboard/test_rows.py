@@ -15,7 +15,7 @@ from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.curves import Marker, points_of
 from trainwright.controller.dashboard.details import MOST, row_of, timeline_of
 from trainwright.controller.trainer.progress.curve import Sample
-from trainwright.controller.views.job import History, observe
+from trainwright.controller.views.job import History, observe, view_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
@@ -47,7 +47,7 @@ def row(*jobs: TrainJob) -> contract.JobRow:
     history = History()
     for one in jobs:
         observe(one, history)
-    return row_of(jobs[-1], history, NOW)
+    return row_of(view_of(jobs[-1], history, NOW))
 
 
 def test_all_that_a_report_tells() -> None:
@@ -94,7 +94,7 @@ def test_a_time_to_go_that_no_calendar_has_is_none() -> None:
     history = History()
     observe(job(), history)
     late = job(ago=-3600.0 * 24 * 365 * 7900, progressPercentage=1, estimatedRemainingSeconds=2**31 - 1)
-    assert row_of(late, history, NOW).remaining is None
+    assert row_of(view_of(late, history, NOW)).remaining is None
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "warm", "1e999"])

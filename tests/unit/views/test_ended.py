@@ -70,8 +70,8 @@ async def test_lists_have_the_sentence_of_explain() -> None:
     row = local_jobs.table([document], NOW, namespaces=False, ended=found)[1]
     assert row.endswith("rank 1 failed with exit code 1")
     assert view_of(job(), History(), NOW, failure=found.sentence(job())).message.startswith(sentence)
-    assert row_of(job(), History(), NOW, found.sentence(job())).message.startswith(sentence)
-    assert row_of(job(), History(), NOW).message == GENERAL
+    assert row_of(view_of(job(), History(), NOW, failure=found.sentence(job()))).message.startswith(sentence)
+    assert row_of(view_of(job(), History(), NOW)).message == GENERAL
 
 
 async def test_each_record_is_read_once_and_only_of_jobs_that_failed() -> None:

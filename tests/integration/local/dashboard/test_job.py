@@ -16,6 +16,7 @@ from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.why import Reader
 from trainwright.controller.views.explanation import explaining_plugins, shown_explanation
+from trainwright.controller.views.rendered import ObjectsView
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -76,7 +77,7 @@ async def test_what_a_job_becomes_with_provenance(world: World) -> None:
     bert = await world.create("bert")
     await world.create("typo", runtime="torhc")
     async with dashboard(world.transport, world.space) as (browser, _):
-        found = (await browser.get(world.path("bert", "objects"))).as_(contract.ObjectsView)
+        found = (await browser.get(world.path("bert", "objects"))).as_(ObjectsView)
         assert (found.problems, [one.kind for one in found.objects]) == ([], ["JobSet"])
         made = yaml.safe_load(found.objects[0].yaml)
         assert made["metadata"]["name"] == "bert"
@@ -85,16 +86,16 @@ async def test_what_a_job_becomes_with_provenance(world: World) -> None:
         assert any(one.source == "the TrainJob" for one in found.settings)
         # The same when the job runs, although the manager leaves a JobSet that runs alone.
         await world.add(JobSet.RESOURCE, "bert", bert, spec=made["spec"])
-        again = (await browser.get(world.path("bert", "objects"))).as_(contract.ObjectsView)
+        again = (await browser.get(world.path("bert", "objects"))).as_(ObjectsView)
         assert again.objects == found.objects
         world.transport.forbidden = {"jobsets"}
-        unread = (await browser.get(world.path("bert", "objects"))).as_(contract.ObjectsView)
+        unread = (await browser.get(world.path("bert", "objects"))).as_(ObjectsView)
         assert unread.objects == found.objects
         world.transport.forbidden = {"trainingruntimes"}
-        refused = (await browser.get(world.path("bert", "objects"))).as_(contract.ObjectsView)
+        refused = (await browser.get(world.path("bert", "objects"))).as_(ObjectsView)
         assert refused.problems == ['torch is forbidden: User "eve" cannot do that']
         world.transport.forbidden = set()
-        missing = (await browser.get(world.path("typo", "objects"))).as_(contract.ObjectsView)
+        missing = (await browser.get(world.path("typo", "objects"))).as_(ObjectsView)
         assert missing.problems == ["TrainingRuntime torhc does not exist"]
         assert (await browser.get(world.path("none", "objects"))).status == 404
 

@@ -14,12 +14,12 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.progress.command import JobWatch
 from trainwright.controller.dashboard import connection, contract, reader, server
 from trainwright.controller.dashboard.reader import list_events
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.views.explanation import ReferenceView
+from trainwright.controller.views.watch import WatchedJobs
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -58,24 +58,23 @@ async def test_attempts_count_on_over_jobsets_wherever_they_are_shown(world: Wor
             await events.until("rows", lambda rows: [row.attempt for row in rows.changed] == [6])
         shown = (await browser.get(f"/api/v1/jobs/{world.space}/again")).as_(contract.Job)
     assert (shown.attempt, shown.row.attempt) == (6, 6)
-    following = JobWatch(world.client, world.space)
-    await following.read()
-    assert [view.attempt for view in following.picture().views] == [6]
+    watched = WatchedJobs(world.client, world.space)
+    await watched.read()
+    assert [view.attempt for view in watched.views()] == [6]
 
 
 async def test_a_job_that_is_deleted_before_the_watch_begins_is_followed_to_its_end(world: World) -> None:
     await world.create("bert")
-    following = JobWatch(world.client, world.space, "bert")
-    await following.read()
-    following.picture()
+    watched = WatchedJobs(world.client, world.space, "bert")
+    news = watched.subscribe()
+    await watched.read()
+    news.take()
     await world.client.delete(TrainJob.RESOURCE, "bert", world.space)
     async with TaskScope("test") as tasks:
-        running = tasks.start("following", following.run())
-        await following.wait(None)
+        running = tasks.start("watched", watched.run())
+        await news.woken(None)
         running.cancel()
-    shown = following.picture()
-    assert (shown.views, shown.deleted) == ([], {Key(world.space, "bert")})
-    assert (following.is_over, following.exit_code) == (True, 1)
+    assert (watched.views(), news.take()) == ([], (set(), {Key(world.space, "bert")}))
 
 
 async def test_a_page_that_reads_slowly_is_sent_the_last_state_only(world: World) -> None:
