@@ -176,7 +176,7 @@ async def assembled(
     escalation: tuple[Plugin, ...] = (Escalation(roles).check,) if rbac else ()
     policies, webhooks = Policies(store, registry, conversions), Webhooks(store, registry, caller, conversions)
     admission = Chain(
-        (*escalation, plugins.mutate, policies.mutate, webhooks.mutate),
+        (*escalation, plugins.mutate, webhooks.mutate),
         (plugins.validate, PodSecurity(store).validate, policies.validate, webhooks.validate),
         again=plugins.mutate,
     )

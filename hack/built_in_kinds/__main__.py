@@ -2,7 +2,7 @@
 """Generates the table of built-in kinds from a running kube-apiserver.
 
 It starts the test control plane and asks it: discovery for names and verbs; for each object of `samples.yaml`
-what becomes of it, how it is listed, and which changes of its fields are refused. OpenAPI says nothing of these. Run
+what becomes of it, how it is listed, and which changes raise its generation. OpenAPI says nothing of these. Run
 `hack.published_schemas` and `hack.go_types` first. `--check` writes nothing.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the objects of one kind show: defaults, cells, names, refusals, fields that may not change."""
+"""What the objects of one kind show: defaults, cells, names, generations."""
 
 import asyncio
 import copy
@@ -9,19 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from hack.built_in_kinds.explanations import SeenField, cell_of, encoded
-from hack.built_in_kinds.paths import changes_of, paths_of, scalar_paths, schema_at, set_value, value_at
+from hack.built_in_kinds.paths import changes_of, scalar_paths, set_value
 from trainwright.controller.local.apiserver.kinds.built_in import ACTED_ON
-from trainwright.controller.local.apiserver.kinds.defaulting import feature, held_structs
+from trainwright.controller.local.apiserver.kinds.built_in_strategy import feature, held_structs
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS
-from trainwright.controller.local.apiserver.kinds.rules import errors_of, from_recorded
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     COUNTED_METADATA,
     NOTHING,
     Column,
     RecordedKind,
-    RecordedRule,
 )
-from trainwright.controller.local.apiserver.views.reading import values_at
 from trainwright.controller.local.types.go_json import normalize
 from trainwright.controller.local.types.model import builtin, published_models
 from trainwright.controller.runtime import HTTPTransport
@@ -32,7 +29,6 @@ Document = dict[str, Any]
 _NAMESPACE = "default"
 _SETTLED_SECONDS = 0.3
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-_INDEX = re.compile(r"\[\d+\]")
 _METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _OWN_CODE = frozenset(
     {
@@ -109,8 +105,6 @@ class Examination:
             await self._puts(stored[-1])
             if self._kind.kind in ACTED_ON:
                 self._kind.initial = NOTHING
-            else:
-                await self._rules(stored, changes)
         finally:
             await self._delete([one["metadata"]["name"] for one in stored])
 
@@ -257,129 +251,6 @@ class Examination:
             status, answer = await self._server.ask("POST", self._path, body, dryRun="All")
             signature.append("metadata.name" not in {cause.get("field") for cause in _causes(answer)} and status != 400)
         self._kind.name_format = _format_of(signature) or "subdomain"
-
-    # -------------------------------------------------------------- rules
-
-    async def _rules(self, stored: list[Document], changes: list[Change]) -> None:
-        rules: dict[str, RecordedRule] = {}
-        for body in self._bodies:
-            for path in paths_of(body, self._kind.model):
-                if path not in rules:
-                    rule = await self._rule(body, path)
-                    if rule != RecordedRule(path):
-                        rules[path] = rule
-        await self._kept(changes, rules)
-        found = (_harmless(rules[path], stored) for path in sorted(rules))
-        self._kind.rules = tuple(rule for rule in found if rule != RecordedRule(rule.path))
-
-    async def _could_be_new(self, document: Document) -> bool:
-        """Whether the changed object would be a good new one, so that only the change is refused."""
-        body = {key: value for key, value in document.items() if key != "status"}
-        body["metadata"] = {"name": self._other_name(body)}
-        status, answer = await self._server.ask("POST", self._path, body, dryRun="All")
-        return status == 201 or answer.get("reason") == "AlreadyExists"
-
-    def _other_name(self, document: Document) -> str:
-        """A name that no sample has, where names may begin with a digit."""
-        name: str = document["metadata"]["name"]
-        return f"9{name}" if self._kind.name_format == "subdomain" else name
-
-    async def _refusal(self, body: Document, path: str, value: Any) -> str:
-        """Reason and field of the one error that a value at a path has; empty if there is none, or another."""
-        new = copy.deepcopy(body)
-        set_value(new, path, value)
-        new["metadata"]["name"] = self._other_name(new)
-        _, answer = await self._server.ask("POST", self._path, new, dryRun="All")
-        found = _reasons(answer)
-        own = {one for one in found if one.partition(" ")[2] == path}
-        found = own if len(found) > 1 else found
-        return next(iter(found)) if len(found) == 1 else ""
-
-    async def _rule(self, body: Document, path: str) -> RecordedRule:
-        rule = RecordedRule(path)
-        value = value_at(body, path)
-        schema = schema_at(self._kind.model, path)
-        if not path.endswith("[*]"):
-            rule.absent = await self._refusal(body, path, None)
-        if isinstance(value, bool) or value is None:
-            return rule
-        if isinstance(value, int):
-            rule.negative = await self._refusal(body, path, -1)
-            rule.zero = await self._refusal(body, path, 0)
-        elif isinstance(value, str):
-            rule.empty = await self._refusal(body, path, "")
-            await self._words(body, path, schema, rule)
-        elif isinstance(value, dict | list):
-            rule.empty = await self._refusal(body, path, type(value)())
-        if rule.empty == rule.absent:
-            rule.empty = ""
-        return rule
-
-    async def _words(self, body: Document, path: str, schema: Document, rule: RecordedRule) -> None:
-        choices = schema.get("enum") or ()
-        rule.other = await self._refusal(body, path, "X9")
-        if choices:
-            if rule.other:
-                refused = [one for one in choices if await self._refusal(body, path, one) == rule.other]
-                rule.choices = tuple(one for one in choices if one not in refused)
-            return
-        if rule.other.startswith("FieldValueNotSupported"):
-            new = copy.deepcopy(body)
-            set_value(new, path, "X9")
-            _, answer = await self._server.ask("POST", self._path, new, dryRun="All")
-            said = " ".join(cause["message"] for cause in _causes(answer) if cause["field"] == path)
-            rule.choices = tuple(re.findall(r'"([^"]+)"', said.partition("supported values: ")[2]))
-        if rule.choices:
-            return
-        rule.other = ""
-        answers = [await self._refusal(body, path, word) for word in _WORDS]
-        refusals = {answer for answer in answers if answer}
-        if len(refusals) == 1 and (form := _format_of([not answer for answer in answers])):
-            rule.other, rule.format = refusals.pop(), form
-
-    async def _kept(self, changes: list[Change], rules: dict[str, RecordedRule]) -> None:
-        refused: dict[str, set[str]] = {}
-        allowed: set[str] = set()
-        for path, new, status, answer in changes:
-            if status == 200:
-                if values_at(answer, path.split(".")) == values_at(new, path.split(".")):
-                    allowed.add(path)
-                continue
-            found = _reasons(answer)
-            if len(found) == 1 and await self._could_be_new(new):
-                reason, _, where = found.pop().partition(" ")
-                if where and (path == where or path.startswith((f"{where}.", f"{where}["))):
-                    refused.setdefault(where, set()).add(reason)
-        for where, reasons in refused.items():
-            if len(reasons) != 1 or where in allowed:
-                continue
-            free = {
-                path.removeprefix(f"{where}.").partition(".")[0].partition("[")[0]
-                for path in allowed
-                if path.startswith(f"{where}.")
-            }
-            rule = rules.setdefault(where, RecordedRule(where))
-            rule.changed, rule.free = f"{reasons.pop()} {where}", tuple(sorted(free))
-
-
-def _harmless(rule: RecordedRule, good: list[Document]) -> RecordedRule:
-    """A rule without what refuses a good object, or is about another field, of which a third may be meant instead."""
-    for name in ("absent", "empty", "negative", "zero", "other"):
-        refusal = getattr(rule, name)
-        if not refusal:
-            continue
-        alone = RecordedRule(rule.path, choices=rule.choices, format=rule.format, **{name: refusal})
-        elsewhere = name in ("absent", "empty") and not refusal.partition(" ")[2].startswith(rule.path)
-        if elsewhere or any(errors_of(from_recorded(alone), document) for document in good):
-            setattr(rule, name, "")
-    if not rule.other:
-        rule.choices, rule.format = (), ""
-    return rule
-
-
-def _reasons(answer: Document) -> set[str]:
-    """Reasons and fields of an error."""
-    return {f"{cause['reason']} {_INDEX.sub('[*]', cause['field'])}" for cause in _causes(answer)}
 
 
 def _causes(answer: Document) -> list[Document]:

@@ -91,9 +91,8 @@ LIMITS = {
     "several nodes": "one, named after the machine",
     "gang schedulers, Kueue, autoscalers": "none; a TrainJob that needs a PodGroup is Blocked",
     "preemption, quotas": "none",
-    "ValidatingAdmissionPolicies, MutatingAdmissionPolicies": "are evaluated, the first also for kubectl exec. "
-    "One that uses authorizer is refused; types of fields "
-    "are not checked, and costs are counted in long loops only",
+    "ValidatingAdmissionPolicies": "are evaluated, also for kubectl exec. MutatingAdmissionPolicies are stored only. "
+    "One that uses authorizer is refused; types of fields are not checked, and costs are counted in long loops only",
     "kubectl explain": "describes the kinds of definitions, such as TrainJob. Built-in kinds have their fields and "
     "types only",
     "Deployments, CronJobs and other kinds that training does not need": "are stored, with a warning that nothing "

@@ -2,9 +2,6 @@
 """Evaluates CEL rules without an API server: the language with its common extensions and Kubernetes' own functions.
 
 Values have no static types here, so a rule that names an unknown field compiles, and fails when it is evaluated.
-
-Objects in expressions of MutatingAdmissionPolicies, such as `Object.spec{replicas: 1}`, are maps here: the evaluator
-knows no such types. Source: https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/.
 """
 
 import re
@@ -140,52 +137,3 @@ def _functions(*, typed: bool) -> Any:
     for name, identity, result, parameters, is_method, call in declarations(cel.Type, typed=typed):
         overloads.setdefault(name, []).append(cel.Overload(identity, result, parameters, is_method, impl=call))
     return cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
-
-
-_TOKEN = re.compile(
-    r"""(?:\s+|//[^\n]*)*(?P<token>
-    (?:[bB]?[rR]|[rR][bB])(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')
-    |[bB]?(?:\"{3}(?:\\.|.)*?\"{3}|'{3}(?:\\.|.)*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-    |0[xX][0-9a-fA-F]+[uU]?|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?[uU]?
-    |`[^`\n]*`|[A-Za-z_]\w*|&&|\|\||[<>=!]=|\S)""",
-    re.DOTALL | re.VERBOSE,
-)
-_NAME = re.compile(r"[A-Za-z_]\w*|`[^`\n]*`")
-
-
-def with_maps(expression: str) -> str:
-    """The expression with a map in place of each object."""
-    found = list(_TOKEN.finditer(expression))
-    tokens = [one["token"] for one in found]
-    made: list[str] = []
-    copied, open_objects = 0, [False]
-    """Whether what each bracket around the present token opened is an object."""
-    for index, token in enumerate(tokens):
-        if token in ("(", "[", "{"):
-            start = _type_before(tokens, index) if token == "{" else None  # noqa: S105 - a bracket
-            if start is not None:
-                made.append(expression[copied : found[start].start("token")])
-                copied = found[index].start("token")
-            open_objects.append(start is not None)
-        elif token in (")", "]", "}") and len(open_objects) > 1:
-            open_objects.pop()
-        elif open_objects[-1] and _is_key(tokens, index):
-            name = token.strip("`")
-            made += [expression[copied : found[index].start("token")], f'"{name}"']
-            copied = found[index].end("token")
-    return "".join([*made, expression[copied:]])
-
-
-def _type_before(tokens: list[str], brace: int) -> int | None:
-    """Where the name of a type begins that a brace follows; None if it is the brace of a map."""
-    start = brace - 1
-    while start >= 2 and tokens[start - 1] == "." and _NAME.fullmatch(tokens[start]):
-        start -= 2
-    if start < 0 or tokens[start] not in ("Object", "JSONPatch") or tokens[start - 1 : start] == ["."]:
-        return None
-    return start
-
-
-def _is_key(tokens: list[str], index: int) -> bool:
-    before = tokens[index - 1] if tokens[index - 1] != "?" else tokens[index - 2]
-    return tokens[index + 1 : index + 2] == [":"] and before in ("{", ",") and bool(_NAME.fullmatch(tokens[index]))

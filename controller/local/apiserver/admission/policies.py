@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies as a part of admission: mutating ones before the mutating webhooks, validating ones after all changes.
+"""ValidatingAdmissionPolicies as a part of admission. Mutating ones are stored, and do nothing.
 
-A mutating policy that is to be invoked again is so after other policies, not after webhooks.
 https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
-https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
-
-import msgspec
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from trainwright.api.objects import Document
 from trainwright.api.selectors import label_selector_of
@@ -19,16 +13,12 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.matching import GROUP, MatchScope, conditions_hold, is_exempt
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
-from trainwright.controller.local.apiserver.kinds.admission import PATCHES, USED, VARIABLES
+from trainwright.controller.local.apiserver.kinds.admission import USED, VARIABLES
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
-from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
-from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
-from trainwright.controller.local.cel.expression import EvaluationError, compiled_over, with_maps
-from trainwright.controller.local.types.go_json import DocumentDecodeError
+from trainwright.controller.local.cel.expression import EvaluationError, compiled_over
 
-_VALIDATING = f"validatingadmissionpolicies.{GROUP}", f"validatingadmissionpolicybindings.{GROUP}"
-_MUTATING = f"mutatingadmissionpolicies.{GROUP}", f"mutatingadmissionpolicybindings.{GROUP}"
+_POLICIES, _BINDINGS = f"validatingadmissionpolicies.{GROUP}", f"validatingadmissionpolicybindings.{GROUP}"
 _CODES = {"Forbidden": 403, "RequestEntityTooLarge": 413}
 _INVALID = 422
 _NOT_SHOWN = ("managedFields", "ownerReferences")
@@ -41,19 +31,17 @@ class ParameterError(ValueError):
     """A binding cannot be used; the text is for the client."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Binding:
+class _Binding(NamedTuple):
     name: str
     spec: Document
     scope: MatchScope | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Policy:
+class _Policy(NamedTuple):
     name: str
     spec: Document
     scope: MatchScope
-    bindings: tuple[_Binding, ...]
+    bindings: list[_Binding]
 
     @property
     def ignores_failures(self) -> bool:
@@ -61,87 +49,40 @@ class _Policy:
 
 
 class Policies:
-    """Evaluates the policies that are stored; `mutate` and `validate` are plugins of the chain."""
+    """Evaluates the policies that are stored; `validate` is a plugin of the chain."""
 
     def __init__(self, store: ObjectStore, registry: ResourceRegistry, conversions: Conversions) -> None:
         self._conversions = conversions
         self._store = store
         self._registry = registry
-        self._known: dict[str, tuple[tuple[int, int], tuple[_Policy, ...]]] = {}
-
-    async def mutate(self, request: AdmissionRequest) -> None:
-        """Make of the object what the mutating policies say. Raises StatusError."""
-        policies = self._policies(*_MUTATING)
-        if request.new is None or not policies or is_exempt(request) or request.has_own_object:
-            return
-        changes = 0
-        seen: dict[str, int] = {}
-        """By policy: how many changes there were when its first mutation was done."""
-        for policy in policies:
-            before = request.new
-            async for made in self._mutated(policy, request):
-                changes, before = changes + (made != before), made
-                seen.setdefault(policy.name, changes)
-        for policy in policies:
-            if policy.spec.get("reinvocationPolicy") == "IfNeeded" and changes > seen.get(policy.name, changes):
-                async for _ in self._mutated(policy, request):
-                    pass
-
-    async def _mutated(self, policy: _Policy, request: AdmissionRequest) -> AsyncIterator[Document]:
-        """The object after each mutation, which becomes that of the request."""
-        served = policy.scope.served(request, self._registry, self._store)
-        if served is None:
-            return
-        patch = partial(_patched, served.managers.get(request.call.subresource))
-        for binding in self._bindings(policy, request):
-            try:
-                for parameter in await self._parameters(policy, binding, request):
-                    facts = {**await self._facts(served, request), "params": parameter}
-                    for step in mutated(policy.spec, facts, patch):
-                        own = await self._conversions.served(request.call.resource, step)
-                        request.new = made = request.decoded(own)
-                        yield made
-            except (ParameterError, EvaluationError, DocumentDecodeError) as error:
-                if policy.ignores_failures:
-                    continue
-                is_missing = isinstance(error, ParameterError)
-                told = f"failed to configure binding: {error}" if is_missing else str(error)
-                said = f"policy '{policy.name}' with binding '{binding.name}' denied request: {told}"
-                refused = _refusal(request, said, "Forbidden" if is_missing else "Invalid")
-                refused.code, refused.message = 403, said
-                raise refused from error
+        self._known: tuple[tuple[int, int], list[_Policy]] = (-1, -1), []
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Refuse with the first failure, and warn of what is only to be warned of. Raises StatusError."""
-        policies = self._policies(*_VALIDATING)
+        policies = self._policies()
         if not policies or is_exempt(request):
             return
         denials = [denial for policy in policies async for denial in self._denials(policy, request)]
         if denials:
             raise _refusal(request, *denials[0])
 
-    def _policies(self, policies_in: str, bindings_in: str) -> tuple[_Policy, ...]:
+    def _policies(self) -> list[_Policy]:
         """Those that have a binding, compiled once per change."""
-        policies, bindings = self._store.collection(policies_in), self._store.collection(bindings_in)
+        policies, bindings = self._store.collection(_POLICIES), self._store.collection(_BINDINGS)
         if not policies.by_name or not bindings.by_name:
-            return ()
+            return []
         version = (policies.changed, bindings.changed)
-        known = self._known.get(policies_in)
-        if known is None or known[0] != version:
+        if self._known[0] != version:
             bound: dict[str, list[_Binding]] = {}
             for one in bindings.listed():
                 spec = one.document()["spec"]
                 scope = spec.get("matchResources")
                 made = _Binding(one.name.name, spec, _scope(scope) if scope is not None else None)
                 bound.setdefault(spec["policyName"], []).append(made)
-            known = self._known[policies_in] = (version, tuple(self._compiled(policies_in, bound)))
-        return known[1]
-
-    def _compiled(self, policies_in: str, bound: dict[str, list[_Binding]]) -> Iterator[_Policy]:
-        for one in self._store.collection(policies_in).listed():
-            if one.name.name in bound:
-                spec = one.document()["spec"]
-                yield _Policy(one.name.name, spec, _scope(spec["matchConstraints"]), tuple(bound[one.name.name]))
+            specs = {name: one.document()["spec"] for one in policies.listed() if (name := one.name.name) in bound}
+            found = [_Policy(name, spec, _scope(spec["matchConstraints"]), bound[name]) for name, spec in specs.items()]
+            self._known = version, found
+        return self._known[1]
 
     def _bindings(self, policy: _Policy, request: AdmissionRequest) -> Iterator[_Binding]:
         """Those that are about a request."""
@@ -232,23 +173,6 @@ def _refusal(request: AdmissionRequest, message: str, reason: str) -> errors.Sta
     return error
 
 
-def _patched(manager: FieldManager | None, kind: str, document: Document, value: Any) -> Document:
-    """A document after a mutation. A JSON patch whose `test` fails changes nothing."""
-    try:
-        if kind == "JSONPatch":
-            changed: Document = json_patch(document, msgspec.json.encode(value))
-            return changed
-        if manager is None:
-            raise EvaluationError("this endpoint has no server-side apply")
-        named = {"apiVersion": document["apiVersion"], "kind": document["kind"]}
-        return manager.merged(document, {**value, **named})
-    except (errors.StatusError, TypeError) as error:
-        cause = str(getattr(error, "cause", None) or error)
-        if cause.startswith("test of "):
-            return document
-        raise EvaluationError(f"error applying patch: {cause}") from error
-
-
 def _scope(document: Document) -> MatchScope:
     rules = document.get("resourceRules")
     # A binding without rules narrows by selectors alone.
@@ -276,25 +200,6 @@ def failures(spec: Document, facts: Document, *, ignore_errors: bool) -> Iterato
         except EvaluationError as error:
             if not ignore_errors:
                 yield f"expression '{expression}' resulted in error: {error}", "Invalid"
-
-
-def mutated(spec: Document, facts: Document, patch: Callable[[str, Document, Any], Document]) -> Iterator[Document]:
-    """The object after each mutation of a policy, which sees what the one before made; `patch` applies what it gives.
-
-    Raises EvaluationError where an expression cannot be evaluated, or what it gives cannot be applied.
-    """
-    made: Document = facts["object"]
-    if not conditions_hold(spec.get("matchConditions") or (), facts):
-        return
-    for mutation in spec.get("mutations") or ():
-        data, broken = _with_variables(spec, {**facts, "object": made})
-        expression = mutation[PATCHES[mutation["patchType"]].field]["expression"]
-        try:
-            value = _value(with_maps(expression), data, broken)
-        except EvaluationError as error:
-            raise EvaluationError(f"expression '{expression}' resulted in error: {error}") from error
-        made = patch(mutation["patchType"], made, value)
-        yield made
 
 
 def _with_variables(spec: Document, facts: Document) -> tuple[Document, dict[str, str]]:

@@ -2,7 +2,6 @@
 """Webhook configurations and admission policies: what no rule of `rules/admission.json` says, mostly of expressions."""
 
 import re
-from typing import NamedTuple
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
@@ -10,8 +9,8 @@ from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import entries
 from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields
-from trainwright.controller.local.cel.expression import compiled_over, with_maps
-from trainwright.controller.local.types.errors import invalid, required
+from trainwright.controller.local.cel.expression import compiled_over
+from trainwright.controller.local.types.errors import invalid
 
 _IDENTIFIER = re.compile(
     "(?!(as|break|const|continue|else|false|for|function|if|import|in|let|loop|namespace|null|package|return|true|var"
@@ -25,21 +24,6 @@ _REQUEST = re.compile(
 _AUTHORIZER = re.compile(r"\bauthorizer\b")
 USED = re.compile(r"\bvariables\.(\w+)")
 """Variables in an expression."""
-
-
-class PatchType(NamedTuple):
-    """What a mutation says by its `patchType`."""
-
-    field: str
-    """Has the expression."""
-    wanted: str
-    """The type of its result, where objects are maps."""
-
-
-PATCHES = {
-    "ApplyConfiguration": PatchType("applyConfiguration", "map"),
-    "JSONPatch": PatchType("jsonPatch", "list"),
-}
 VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
 """What validations may name."""
 CONDITION_VARIABLES = ("object", "oldObject", "request", "params")
@@ -92,8 +76,6 @@ def _policy_errors(spec: Document, field: str, _: Document) -> Errors:
     for index, name in enumerate(declared):
         if name and not _IDENTIFIER.fullmatch(name):
             found.append(invalid(f"{field}.variables[{index}].name", name, "must be a valid CEL identifier"))
-    for index, mutation in enumerate(entries(spec, "mutations")):
-        found += _mutation_errors(mutation, f"{field}.mutations[{index}]", declared)
     return found
 
 
@@ -102,16 +84,6 @@ def _condition_errors(text: str, field: str, _: Document) -> Errors:
     # The evaluator does not know the functions of an authorizer, which only the conditions of webhooks may name here.
     variables = tuple(one for one in CONDITION_VARIABLES if one != "params")
     return [] if _AUTHORIZER.search(text) else _expression_errors(text, field, variables, "bool", [])
-
-
-def _mutation_errors(mutation: Document, field: str, declared: list[str]) -> Errors:
-    kind = PATCHES.get(mutation.get("patchType") or "")
-    if kind is None:
-        return []  # refused by a recorded rule
-    if (patch := mutation.get(kind.field)) is None:
-        return [required(f"{field}.{kind.field}")]
-    where, text = f"{field}.{kind.field}.expression", (patch.get("expression") or "").strip()
-    return _expression_errors(with_maps(text), where, VARIABLES, kind.wanted, declared) if text else [required(where)]
 
 
 def _expression_errors(text: str, field: str, variables: tuple[str, ...], wanted: str, declared: list[str]) -> Errors:

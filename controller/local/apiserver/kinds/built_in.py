@@ -166,9 +166,11 @@ def _managers(row: RecordedKind, strategy: Strategy, subresources: Iterable[Subr
 
 _STRATEGIES: dict[str, type[BuiltInStrategy]] = {
     "v1 Event": others.EventStrategy,
+    "v1 LimitRange": others.LimitRangeStrategy,
     "v1 Namespace": others.NamespaceStrategy,
     "v1 Node": others.NodeStrategy,
     "v1 Pod": PodStrategy,
+    "v1 Secret": others.SecretStrategy,
     "v1 Service": ServiceStrategy,
     "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": PolicyStrategy,
     "batch/v1 Job": JobStrategy,
@@ -180,7 +182,6 @@ ACTED_ON = frozenset(
         *("ConfigMap", "Event", "LimitRange", "Namespace", "Node", "PersistentVolumeClaim", "PersistentVolume", "Pod"),
         *("Secret", "ServiceAccount", "Service", "Job", "Lease", "PriorityClass", "RuntimeClass", "StorageClass"),
         *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
-        *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
         *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
         *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     }

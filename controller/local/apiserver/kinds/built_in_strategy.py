@@ -1,38 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all built-in kinds do: what was recorded of a kind, and what the rules of `rules/*.json` refuse."""
+"""What all built-in kinds do: the defaults that were recorded of their structs, and what `rules/*.json` refuse.
 
-from collections.abc import Callable
-from typing import Any
+Amounts of resources are written canonically, and rounded up to thousandths.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
 import msgspec
 
 from trainwright.api.objects import Document, dig
-from trainwright.controller.local.apiserver.kinds.defaulting import fill_object
+from trainwright.api.quantity import Quantity
 from trainwright.controller.local.apiserver.kinds.formats import NAME_RULES, same
-from trainwright.controller.local.apiserver.kinds.places import part, places
-from trainwright.controller.local.apiserver.kinds.podspecs import default_pod_spec, pod_spec_warnings
-from trainwright.controller.local.apiserver.kinds.rules import check, check_change, tables
+from trainwright.controller.local.apiserver.kinds.podspecs import TEMPLATES, default_pod_spec
+from trainwright.controller.local.apiserver.kinds.rules import check, check_change
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop
-from trainwright.controller.local.apiserver.schema.published.kinds import COUNTED_METADATA, RecordedKind
+from trainwright.controller.local.apiserver.schema.published.kinds import (
+    COUNTED_METADATA,
+    RecordedDefault,
+    RecordedKind,
+    recorded,
+)
 from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.local.types.go_json import normalize
-from trainwright.controller.local.types.model import Type, builtin
+from trainwright.controller.local.types.model import QUANTITY, Type, builtin
 
-_ANY_FINALIZER = frozenset(
-    {
-        *("v1 Event", "coordination.k8s.io/v1 Lease"),
-        "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration",
-        "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration",
-    }
-)
-"""Kinds whose finalizers the real server does not look at."""
-
-_NOT_STORED = {
-    "ServiceAccount": ("secrets", ("apiVersion", "fieldPath", "kind", "namespace", "resourceVersion", "uid")),
-    "StatefulSet": ("spec.updateStrategy.rollingUpdate", ("maxUnavailable",)),
-    "Lease": ("spec", ("strategy", "preferredHolder")),
-}
-"""Where and which fields are dropped: of features that are off by default, and more than the names of secrets."""
 _INITIAL: dict[str, Document] = {
     "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": {},
     "batch/v1 Job": {},
@@ -42,17 +35,6 @@ _INITIAL: dict[str, Document] = {
     "v1 Service": {"loadBalancer": {}},
 }
 """The status of a new object, where it is not that of the table."""
-_DEFAULTS: dict[str, Callable[[Document], None]] = {}
-
-
-def defaults(kind: str) -> Callable[[Callable[[Document], None]], Callable[[Document], None]]:
-    """Let a function fill in objects of a kind, such as `v1 Secret`, before the recorded defaults do."""
-
-    def registered(function: Callable[[Document], None]) -> Callable[[Document], None]:
-        _DEFAULTS[kind] = function
-        return function
-
-    return registered
 
 
 class BuiltInStrategy(Strategy):
@@ -61,7 +43,7 @@ class BuiltInStrategy(Strategy):
     def __init__(self, kind: RecordedKind) -> None:
         self.kind = kind
         self.rules = f"{kind.api_version} {kind.kind}"
-        """The name of its rules."""
+        """The name of its rules; kinds that nothing acts on have none."""
         given = _INITIAL.get(self.rules)
         self._initial = bytes(kind.initial) if given is None else msgspec.json.encode(given)
         self.create_on_update = kind.create_on_update
@@ -69,25 +51,23 @@ class BuiltInStrategy(Strategy):
         self.returns_deleted = kind.returns_deleted
         self.orphans_by_default = kind.orphans
         self.name_rule = NAME_RULES[kind.name_format]
-        self.templates = tuple(rule.at for rule in tables().get(self.rules, ()) if rule.use == "PodTemplate")
-        if kind.kind == "StatefulSet":
-            self.templates = ("spec.template",)  # whose rule is a check of its own
-        """Where pod templates are."""
+        self._template = TEMPLATES.get(kind.kind)
         self._has_status = any(one.name == "status" for one in kind.subresources)
         if self._has_status:
             self.reset_fields = {"": (("status",),), "status": (("spec",),), **self.reset_fields}
 
     def default(self, document: Document) -> None:
         normalize(document, self.kind.model)
-        if (extra := _DEFAULTS.get(self.rules)) is not None:
-            extra(document)
-        fill_object(document, self.kind.model)
-        for path in self.templates:
-            for _, template in places(document, path):
-                default_pod_spec((template or {"spec": {}})["spec"])
+        self.complete(document)
+        _fill(document, self.kind.model, self.rules, "")
+        if self._template is not None:
+            default_pod_spec(dig(document, f"{self._template}.spec") or {})
+
+    def complete(self, document: Document) -> None:
+        """Fill in what no recorded default says, before the recorded ones are."""
 
     def prepare_for_create(self, document: Document) -> None:
-        self._drop_not_stored(document)
+        _null_empty_lists(document, builtin(self.kind.model))
         if self._has_status:
             set_or_drop(document, "status", msgspec.json.decode(self._initial))
         if self.kind.generation:
@@ -100,41 +80,21 @@ class BuiltInStrategy(Strategy):
             return
         if self._has_status:
             set_or_drop(new, "status", old.get("status"))
-        self._drop_not_stored(new)
+        _null_empty_lists(new, builtin(self.kind.model))
         about = {field for field in COUNTED_METADATA if field in self.kind.counted}
         changed = any(new.get(field) != old.get(field) for field in self.kind.counted)
         if changed or any(not same(new["metadata"].get(field), old["metadata"].get(field)) for field in about):
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 
-    def _drop_not_stored(self, document: Document) -> None:
-        holder, fields = _NOT_STORED.get(self.kind.kind, ("", ()))
-        held = dig(document, holder) if fields else None
-        for one in held if isinstance(held, list) else [held or {}]:
-            for field in fields:
-                one.pop(field, None)
-        _null_empty_lists(document, builtin(self.kind.model))
-
     def validate(self, document: Document) -> list[DocumentError]:
-        found = self._object_errors(document) + check(self.rules, document)
+        found = check("Object", document) + check(self.rules, document)
         return list({(error.reason, error.field): error for error in found}.values())
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         if subresource:
             rules = f"{self.rules}/{subresource}"
-            return self._object_errors(new) + check(rules, new) + check_change(rules, new, old)
+            return check("Object", new) + check(rules, new) + check_change(rules, new, old)
         return self.validate(new) + check_change(self.rules, new, old)
-
-    def _object_errors(self, document: Document) -> list[DocumentError]:
-        return [] if self.rules in _ANY_FINALIZER else check("Object", document)
-
-    def warnings(self, new: Document, old: Document | None) -> list[str]:
-        if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
-            return []
-        found: list[str] = []
-        for path in self.templates:
-            for where, template in places(new, path):
-                found += pod_spec_warnings(part(template or {}, "spec"), f"{where}.spec")
-        return found
 
 
 def _null_empty_lists(document: Document, kind: Type) -> None:
@@ -149,3 +109,114 @@ def _null_empty_lists(document: Document, kind: Type) -> None:
             document[name] = held or None
         elif name == "spec" and isinstance(held, dict):
             _null_empty_lists(held, field.type)
+
+
+# -------------------------------------------------------------- defaults
+
+_PLAIN = ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")
+"""Structs without defaults, at which the walk ends."""
+_MILLI = 10**6
+"""Billionths in a thousandth."""
+
+
+class _Struct(NamedTuple):
+    """What the walk needs to know of a model."""
+
+    defaults: tuple[RecordedDefault, ...]
+    filled: frozenset[str]
+    """Fields whose zero value counts as absent: Go has no pointers there."""
+    amounts: tuple[str, ...]
+    """Fields with amounts by the name of the resource."""
+    inner: tuple[tuple[str, str], ...]
+    """Fields that hold structs, lists or maps of them, with the model."""
+
+
+def _fill(document: Document, model: str, kind: str, field: str) -> None:
+    """Set the defaults of a document in the form in which Go writes it, and of all that it holds.
+
+    `kind` is that of the object, `field` the one that holds this part of it.
+    """
+    known = _struct(model)
+    for default in known.defaults:
+        value = document.get(default.field)
+        if value is not None and (value or default.field not in known.filled):
+            continue
+        if default.when is None or _holds(default.when, document, kind, field):
+            document[default.field] = msgspec.json.decode(default.value)
+    for name in known.amounts:
+        _round_up(document.get(name) or {})
+    for name, inner in known.inner:
+        for part in _structs(document.get(name)):
+            _fill(part, inner, kind, name)
+
+
+def _round_up(listed: Document) -> None:
+    for name, wire in listed.items():
+        try:
+            quantity = Quantity.parse(wire)
+        except ValueError:
+            continue  # Validation names it.
+        listed[name] = Quantity(-(-quantity.nanos // _MILLI) * _MILLI, quantity.style).canonical()
+
+
+def _holds(when: tuple[str, str], document: Document, kind: str, field: str) -> bool:
+    name, value = when
+    if name == "@kind":
+        return kind == value
+    if name == "@field":
+        return field == value
+    return feature(document.get(name)) == value
+
+
+def feature(value: Any) -> str:
+    """What conditions of defaults say of a field: a text as it is, of others whether they are there."""
+    return value if isinstance(value, str) else "set" if value not in (None, {}, []) else ""
+
+
+def _structs(value: Any) -> Iterable[Document]:
+    """The structs in a field: itself, or those of a list or map."""
+    if isinstance(value, list):
+        return [one for one in value if isinstance(one, dict)]
+    return [value] if isinstance(value, dict) else []
+
+
+@cache
+def _struct(model: str) -> _Struct:
+    inner = tuple(
+        (name, held) for name, held in held_structs(model).items() if held not in _PLAIN and _has_defaults(held)
+    )
+    filled = frozenset(name for name, one in builtin(model).fields.items() if not one.pointer)
+    return _Struct(tuple(recorded().defaults.get(model, ())), filled, _amounts(builtin(model)), inner)
+
+
+def _amounts(struct: Type) -> tuple[str, ...]:
+    """The fields of a struct that hold amounts of resources."""
+    values = {name: field.type.values for name, field in struct.fields.items() if field.type.sort == "map"}
+    return tuple(name for name, value in values.items() if value is not None and value.name == QUANTITY)
+
+
+@cache
+def _has_defaults(model: str) -> bool:
+    """Whether a struct or one within it has defaults or amounts."""
+    seen: set[str] = set()
+    waiting = [model]
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name in _PLAIN:
+            continue
+        seen.add(name)
+        if name in recorded().defaults or _amounts(builtin(name)):
+            return True
+        waiting += held_structs(name).values()
+    return False
+
+
+@cache
+def held_structs(model: str) -> Mapping[str, str]:
+    """The fields of a model that hold other models with fields, or lists of them."""
+    made: dict[str, str] = {}
+    for name, field in builtin(model).fields.items():
+        held = field.type.item if field.type.sort == "list" else field.type
+        if held.sort == "struct" and held.fields:
+            made[name] = held.name
+    return made

@@ -50,12 +50,6 @@ _port_name = _matching(
     "(?=.*[a-z])(?=.{1,15}$)[a-z0-9]+(-[a-z0-9]+)*",
     "must be at most 15 of a-z, 0-9 and single hyphens within, with a letter",
 )
-_percentage = _matching("([0-9]{1,2}|100)%", "must be a number, or a percentage such as 10%, of at most 100%")
-
-
-def _share(value: int | str) -> list[str]:
-    """A number of pods, or a percentage of them."""
-    return _percentage(value) if isinstance(value, str) else [] if value >= 0 else ["must not be negative"]
 
 
 def _webhook_name(name: str) -> list[str]:
@@ -114,11 +108,6 @@ FORMATS: Mapping[str, Format] = {
         "must be at most 253 of [-._a-zA-Z0-9], and neither '.' nor begin with '..'",
     ),
     "ip": _reads(_address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
-    "cidr": _reads(
-        lambda text: ipaddress.ip_network(text, strict=False),
-        "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
-    ),
-    "share": _share,
     "no_backsteps": _test(lambda path: ".." not in path.split("/"), "must not contain '..'"),
     "descending_path": _matching(r"(?!/)(?!(.*/)?\.\.(/|$)).*", "must be a relative path without '..'"),
     "file_path": _matching(r"(?!/)(?!\.\.)(?!.*/\.\.(/|$)).*", "must be a relative path without '..'"),

@@ -8,7 +8,7 @@ from trainwright.controller.local.apiserver.kinds.built_in_strategy import Built
 from trainwright.controller.local.apiserver.kinds.formats import Errors, immutable_errors, same
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.kinds.places import ensure, entries, part
-from trainwright.controller.local.apiserver.kinds.podspecs import fixed_part, selects
+from trainwright.controller.local.apiserver.kinds.podspecs import fixed_part, pod_spec_warnings, selects
 from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
 from trainwright.controller.local.types.errors import DocumentError, invalid, invalid_unshown, required
@@ -68,10 +68,12 @@ class JobStrategy(BuiltInStrategy):
         return found + (_status_errors(new, old) if subresource == "status" else _template_errors(new, old))
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:
-        problems = names.dns_label(new["metadata"].get("name") or "") if old is None else []
+        if old is not None:
+            return []
+        problems = names.dns_label(new["metadata"].get("name") or "")
         text = "this is used in Pod names and hostnames, which can result in surprising behavior"
         told = [f"metadata.name: {text}; a DNS label is recommended: [{' '.join(problems)}]"] if problems else []
-        return told + super().warnings(new, old)
+        return [*told, *pod_spec_warnings(new["spec"]["template"]["spec"], "spec.template.spec")]
 
 
 def _make_selector(job: Document) -> None:

@@ -2,16 +2,15 @@
 """The smaller kinds: what no rule of `rules/*.json` and no recorded default says."""
 
 import base64
-import copy
 import json
 from collections.abc import Mapping
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy, defaults
+from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors
 from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
-from trainwright.controller.local.apiserver.kinds.rules import check, register
+from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
 from trainwright.controller.local.types.errors import invalid, required, too_long
 from trainwright.controller.local.types.go_json import normalize
@@ -79,13 +78,14 @@ _SECRET_KEYS = {
 }
 
 
-@defaults("v1 Secret")
-def _default_secret(secret: Document) -> None:
-    """What a client writes to `stringData` is stored in `data`."""
-    if given := secret.pop("stringData", None):
-        encoded = {key: base64.b64encode((text or "").encode()).decode() for key, text in given.items()}
-        secret["data"] = {**part(secret, "data"), **encoded}
-    ensure_filled(secret, "type", "Opaque")
+class SecretStrategy(BuiltInStrategy):
+    """Secrets. What a client writes to `stringData` is stored in `data`."""
+
+    def complete(self, document: Document) -> None:
+        if given := document.pop("stringData", None):
+            encoded = {key: base64.b64encode((text or "").encode()).decode() for key, text in given.items()}
+            document["data"] = {**part(document, "data"), **encoded}
+        ensure_filled(document, "type", "Opaque")
 
 
 @register("size of a ConfigMap")
@@ -130,25 +130,24 @@ def _is_json_object(text: bytes) -> bool:
 class NodeStrategy(BuiltInStrategy):
     """Nodes. A creation may say the status."""
 
+    def complete(self, document: Document) -> None:
+        if capacity := document["status"].get("capacity"):
+            ensure(document["status"], "allocatable", dict(capacity))
+
     def prepare_for_create(self, document: Document) -> None:
         document["status"].pop("config", None)
 
 
-@defaults("v1 Node")
-def _default_node(node: Document) -> None:
-    if capacity := node["status"].get("capacity"):
-        ensure(node["status"], "allocatable", dict(capacity))
+class LimitRangeStrategy(BuiltInStrategy):
+    """LimitRanges. The amounts of a container fill each other."""
 
-
-@defaults("v1 LimitRange")
-def _default_limit_range(limit_range: Document) -> None:
-    """The amounts of a container fill each other."""
-    for item in entries(limit_range["spec"], "limits"):
-        if item.get("type") == "Container":
-            limits = {**part(item, "max"), **part(item, "default")}
-            requests = {**part(item, "min"), **limits, **part(item, "defaultRequest")}
-            set_or_drop(item, "default", limits or None)
-            set_or_drop(item, "defaultRequest", requests or None)
+    def complete(self, document: Document) -> None:
+        for item in entries(document["spec"], "limits"):
+            if item.get("type") == "Container":
+                limits = {**part(item, "max"), **part(item, "default")}
+                requests = {**part(item, "min"), **limits, **part(item, "defaultRequest")}
+                set_or_drop(item, "default", limits or None)
+                set_or_drop(item, "defaultRequest", requests or None)
 
 
 # -------------------------------------------------------------- events
@@ -197,43 +196,3 @@ def _event_errors(event: Document, _: str, __: Document) -> Errors:
     anywhere = ("default", "kube-system") if new else ("", "default")
     fits = namespace in anywhere if not about else new or namespace == about
     return [] if fits else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
-
-
-# -------------------------------------------------------------- what nothing here acts on
-
-
-@defaults("v1 ReplicationController")
-def _default_controller(controller: Document) -> None:
-    """A ReplicationController selects the pods of its template."""
-    if labels := part(part(part(controller["spec"], "template"), "metadata"), "labels"):
-        ensure_filled(controller["spec"], "selector", dict(labels))
-        ensure_filled(controller["metadata"], "labels", dict(labels))
-
-
-@defaults("apps/v1 DaemonSet")
-def _default_daemon_set(daemon_set: Document) -> None:
-    """DaemonSets have an annotation in place of a field of old versions."""
-    annotations = part(daemon_set["metadata"], "annotations")
-    daemon_set["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "1", **annotations}
-
-
-@defaults("apps/v1 StatefulSet")
-def _default_stateful_set(stateful_set: Document) -> None:
-    strategy = stateful_set["spec"]["updateStrategy"]
-    if not strategy.get("type"):
-        # Only who says no type gets `rollingUpdate`.
-        ensure(strategy, "rollingUpdate", {})
-    if strategy.get("rollingUpdate") is not None:
-        ensure(strategy["rollingUpdate"], "partition", 0)
-
-
-@register("template with claims")
-def _template_errors(spec: Document, field: str, _: Document) -> Errors:
-    """The pods of a StatefulSet have the volumes of its claim templates, as the controller makes them."""
-    template = copy.deepcopy(part(spec, "template"))
-    names = [part(claim, "metadata").get("name") or "" for claim in entries(spec, "volumeClaimTemplates")]
-    claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-    if claims:
-        pod = part(template, "spec")
-        pod["volumes"] = claims + [one for one in entries(pod, "volumes") if one.get("name") not in names]
-    return check("PodTemplate", template, f"{field}.template")

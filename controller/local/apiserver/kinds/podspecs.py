@@ -16,6 +16,13 @@ from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
 from trainwright.controller.local.types.errors import invalid, required
 from trainwright.controller.local.types.model import builtin
 
+TEMPLATES = {
+    "CronJob": "spec.jobTemplate.spec.template",
+    "PodTemplate": "template",
+    **dict.fromkeys(("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController"), "spec.template"),
+    "StatefulSet": "spec.template",
+}
+"""Kinds with a template of pods, and where it is."""
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 _SOURCES = frozenset(builtin("io.k8s.api.core.v1.Volume").fields) - {"name"}
 _OLD_VOLUMES = {

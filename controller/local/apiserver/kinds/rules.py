@@ -17,7 +17,6 @@ from trainwright.api import names
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS, Errors, immutable_errors, same
 from trainwright.controller.local.apiserver.kinds.places import places, value_at, values_of
-from trainwright.controller.local.apiserver.schema.published.kinds import RecordedRule, recorded
 from trainwright.controller.local.types.errors import (
     DUPLICATE,
     FORBIDDEN,
@@ -105,26 +104,7 @@ def tables() -> Mapping[str, tuple[Rule, ...]]:
             if name in found:
                 raise ValueError(f"{path.name}: another file has rules of {name} too")
             found[name] = msgspec.convert(table[name], tuple[Rule, ...])
-    for kind in recorded().kinds:
-        name = f"{kind.api_version} {kind.kind}"
-        found[name] = (*found.get(name, ()), *(rule for one in kind.rules for rule in from_recorded(one)))
     return found
-
-
-def from_recorded(one: RecordedRule) -> Iterator[Rule]:
-    """A rule that was recorded on the real server, in the words of the others."""
-    tests: tuple[tuple[str, dict[str, Any]], ...] = (
-        (one.absent, {"present": True}),
-        (one.empty, {"refused": ("", [], {})}),
-        (one.negative, {"min": 0}),
-        (one.zero, {"refused": (0,)}),
-        (one.other, {"choices": ("", *one.choices)} if one.choices else {"format": one.format, "optional": True}),
-        (one.changed, {"immutable": True, "free": one.free}),
-    )
-    for refusal, test in tests:
-        if refusal:
-            reason, _, field = refusal.partition(" ")
-            yield Rule(at=one.path, field=f"/{field}", reason=reason, **test)
 
 
 # -------------------------------------------------------------- checking
@@ -134,12 +114,6 @@ def check(name: str, document: Document, where: str = "") -> Errors:
     """Errors of a document by the rules of a kind or struct; `where` is the place of the document."""
     rules = _ruleset(name)
     return [] if _passes(rules, document) else [found for test in rules.tests for found in test(document, where)]
-
-
-def errors_of(rules: Iterable[Rule], document: Document) -> Errors:
-    """Errors of a document by some rules."""
-    tests = [test for test in map(_compiled, rules) if test is not None]
-    return [found for test in tests for found in test(document, "")]
 
 
 def check_change(name: str, new: Document, old: Document) -> Errors:

@@ -28,7 +28,7 @@ from trainwright.controller.local.apiserver.merge.managedfields import (
     read_entries,
     write_entries,
 )
-from trainwright.controller.local.apiserver.merge.structured import Document, TypedMerge, apply, atomic, update
+from trainwright.controller.local.apiserver.merge.structured import Document, apply, update
 from trainwright.controller.local.apiserver.merge.typed import UnfitError, check, compare, named_fields, unlike
 from trainwright.controller.local.types.model import Type, custom_type
 from trainwright.controller.local.values import is_too_deep, json_text
@@ -192,20 +192,6 @@ class FieldManager:
             return new
         managed = self._update(without_managed_fields(live), new, managed, manager, times.format_time(now))
         return _with_entries(new, managed)
-
-    def merged(self, live: Document, document: Document) -> Document:
-        """An object with a document merged onto it, whoever owns its fields, as admission policies do.
-
-        Raises UnfitObjectError where the document does not fit the schema, or would replace something atomic.
-        """
-        self._check(document, duplicates=False)
-        self._check(live, fitting=document)
-        if place := atomic(self._view, document):
-            wrong = "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs"
-            raise UnfitObjectError(f"{wrong}: {place}")
-        made = TypedMerge().merge(self._view, live, document)
-        assert isinstance(made, dict)
-        return made
 
     def _nothing(self) -> Document:
         """What an object is created from."""

@@ -180,22 +180,6 @@ class TypedMerge:
         return config if live is ABSENT else self.merge(view.item, live, config)
 
 
-def atomic(view: Type, document: Value, path: str = "") -> str:
-    """Where a document has something that a merge would replace as a whole; empty if nowhere."""
-    form = part(view, document)
-    if type(document) is dict and form == MAP:
-        if view.atomic:
-            return path
-        inner = ((view.at(name), value, f"{path}.{name}") for name, value in document.items())
-        return next((found for child, value, at in inner if child and (found := atomic(child, value, at))), "")
-    if type(document) is list and form == LIST:
-        if view.keys is None:
-            return path
-        inside = (atomic(view.item, item, f"{path}[{index}]") for index, item in enumerate(document))
-        return next((found for found in inside if found), "")
-    return ""
-
-
 def _placed(live: list[str], config: list[str]) -> list[tuple[str | None, int]]:
     """The order of a merged list: elements of the document, and for other items (None) their index in the object.
 
