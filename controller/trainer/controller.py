@@ -30,8 +30,8 @@ from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import is_ours
-from trainwright.controller.trainer.recovery.recoveries import Recoveries
-from trainwright.plugins.contract import Reference
+from trainwright.controller.trainer.recovery.recorder import Recoveries
+from trainwright.plugins.contract import RecoveryFacts, Reference
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
@@ -141,15 +141,15 @@ class TrainJobController:
             self._records.drop(key, JobMemory)
             return Done()
         memory = self._records.of(key, uid_of(job)).part(JobMemory)
-        recovery = RecoveryDecision()
+        recovery, facts = RecoveryDecision(), None
         if self._recoveries is not None and _is_built(job):
             try:
-                recovery = await self._recoveries.decision(job)
+                recovery, facts = await self._recoveries.plan(job)
             except KubernetesError as error:
                 # Without the record, neither the next JobSet nor the end of the job is known.
                 return Backoff("the record of attempts", at_most=RETRY_SECONDS, error=error)
         replacing_jobset = recovery.replaces_jobset and recovery.ignore_failure
-        failure = await self._make(job, memory, recovery) if _is_built(job) and not replacing_jobset else None
+        failure = await self._make(job, memory, recovery, facts) if _is_built(job) and not replacing_jobset else None
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)
         failure = failure or unseen
@@ -169,10 +169,11 @@ class TrainJobController:
             return Backoff(CLOCK, at_most=decision.requeue_after, error=error)
         return _result(failure, obstacle, decision)
 
-    async def _make(self, job: TrainJob, memory: JobMemory, recovery: RecoveryDecision) -> Exception | None:
-        known = self._recoveries.facts_of(job) if self._recoveries is not None else None
+    async def _make(
+        self, job: TrainJob, memory: JobMemory, recovery: RecoveryDecision, facts: RecoveryFacts | None
+    ) -> Exception | None:
         try:
-            await self._objects.make(job, memory.build, end_is_known=recovery.replaces_jobset, recovery=known)
+            await self._objects.make(job, memory.build, end_is_known=recovery.replaces_jobset, recovery=facts)
         except Exception as error:
             return error
         return None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trainwright.api.config.v1alpha1 import Recovery
     from trainwright.controller.runtime.certificates.material import CertificateMaterial
     from trainwright.controller.trainer.progress.writer import Coalescer
-    from trainwright.controller.trainer.recovery.recoveries import Recoveries
+    from trainwright.controller.trainer.recovery.recorder import Recoveries
 
 LOOPBACK = "127.0.0.1"
 """Where pods that are processes of this machine reach the server, whether they have host names of their own or not."""
@@ -90,7 +90,7 @@ class Assembly:
         """What is known of the attempts of jobs that recover; None: the feature gate is off."""
         if RECOVERY not in self.settings.features:
             return None
-        from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
+        from trainwright.controller.trainer.recovery.recorder import Recoveries  # noqa: PLC0415 - costs memory
 
         allowed = Allowed.of(cast("Recovery", self.settings.plugins.settings[RECOVERY_PLUGIN]))
         return Recoveries(self.manager, self.snapshots, self.records, allowed, newest=self._newest_report)

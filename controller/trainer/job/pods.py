@@ -145,6 +145,11 @@ def rank_of(pod: Document, *, several: bool | None = None) -> str:
     return rank_name(job, index_of(pod), replica=number, is_node=has_several_processes(pod))
 
 
+def node_of(pod: Document) -> str:
+    """The node that the pod was given; empty: none yet."""
+    return dig(pod, "spec.nodeName") or ""
+
+
 RECOVERY_RULES = frozenset({"infra", "final"})
 """Names of rules that the plugin Recovery writes into each JobSet of a job that recovers."""
 INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)

@@ -16,12 +16,13 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.claims import makes_claims
 from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Document, deletion_timestamp_of, labels_of, number_in, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, number_in, uid_of
 from trainwright.api.times import moment, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_AVOIDED_NODES
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry
+from trainwright.controller.trainer.job.decision import RecoveryDecision
 from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, base_of, mark_of
 from trainwright.controller.trainer.job.stall import StalledAttempt, StallReason
 from trainwright.controller.trainer.recovery.causes import (
@@ -36,6 +37,7 @@ from trainwright.controller.trainer.recovery.verdict import (
     is_since,
     position_of,
 )
+from trainwright.plugins.contract import RecoveryFacts
 
 VERDICT_SECONDS = 60.0
 """How long a JobSet may be Failed before its TrainJob is, and how long a cause may be corrected."""
@@ -74,6 +76,16 @@ class Glance:
     now: datetime
     report: TrainerStatus | None = None
     """The newest one; the job may show it later."""
+    is_synced: bool = True
+    """Whether the cache shows pods already."""
+
+    @cached_property
+    def uid(self) -> str:
+        return uid_of(self.jobset)
+
+    @property
+    def is_suspended(self) -> bool:
+        return bool(self.jobset.spec_or_empty.suspend)
 
     @cached_property
     def position(self) -> Position:
@@ -84,11 +96,6 @@ class Glance:
     def base(self) -> int:
         """The base that the pods of the JobSet carry."""
         return base_of(self.jobset)
-
-    @property
-    def avoided(self) -> str:
-        """The nodes that the pods of the JobSet avoid, as they carry it."""
-        return mark_of(self.jobset, ANNOTATION_AVOIDED_NODES)
 
     @property
     def restarts(self) -> int:
@@ -129,42 +136,33 @@ class Glance:
 
 def observe(known: KnownAttempts, glance: Glance) -> None:
     """Note what the pods show, before any of it is gone."""
-    by_attempt: dict[int, list[Document]] = {}
+    found, current = known.summary, glance.current
     # Pods of the next attempt may have begun a moment before it is held back.
-    uid, is_suspended = uid_of(glance.jobset), bool(glance.jobset.spec_or_empty.suspend)
-    is_replaced = known.summary.replace == uid
-    is_stopped = is_suspended or known.summary.hang or is_replaced or held_for(known.summary, glance.now) > 0
-    if known.jobset not in ("", uid):
+    is_replaced = found.replace == glance.uid
+    is_stopped = glance.is_suspended or found.hang or is_replaced or held_for(found, glance.now) > 0
+    if known.jobset not in ("", glance.uid):
         # An attempt may just have begun in the JobSet before; the one of this number is another one now.
-        _forget(known, [attempt for attempt in known.witnesses if attempt >= known.summary.judged])
+        _forget(known, [attempt for attempt in known.witnesses if attempt >= found.judged])
         for kept in known.witnesses.values():
             kept.finished.clear()  # the new one runs all ranks
-    known.jobset = uid
+    known.jobset = glance.uid
+    by_attempt: dict[int, list[Document]] = {}
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
     for attempt, pods in by_attempt.items():
-        witness = known.witnesses.get(attempt)
-        if witness is None:
-            witness = known.witnesses[attempt] = Witness()
-        is_current = attempt == glance.current and glance.failed_since is None
+        witness = known.witnesses.setdefault(attempt, Witness())
+        is_current = attempt == current and glance.failed_since is None
         witness.see(pods, is_current=is_current, is_ours=is_stopped)
-        if witness.ran:
+        if witness.started:
             witness.ran_since = witness.ran_since or glance.now
             known.begun = max(known.begun, attempt + 1)
-    _note_report(known, glance)
+    # The next attempt may report before this one is judged.
+    before, own, following = (known.witnesses.get(n, Witness()).span for n in (current - 1, current, current + 1))
+    is_known = own.began is not None and is_since(glance.position, own, before if current else None)
+    if is_known and (following.began is None or not is_since(glance.position, following, own)):
+        known.reported[current] = glance.position
     # Keep the last judged one: its cause may be corrected, and its end tells which attempt made a report.
-    _forget(known, [attempt for attempt in known.witnesses if attempt < known.summary.judged - 1])
-
-
-def _note_report(known: KnownAttempts, glance: Glance) -> None:
-    """Note what the present attempt has reported: the next one may report before this one is judged."""
-    current, position = glance.current, glance.position
-    spans = [known.witnesses.get(number, Witness()).span for number in (current - 1, current, current + 1)]
-    before, own, following = spans
-    if own.began is None or not is_since(position, own, before if current else None):
-        return
-    if following.began is None or not is_since(position, following, own):
-        known.reported[current] = position
+    _forget(known, [attempt for attempt in known.witnesses if attempt < found.judged - 1])
 
 
 def _forget(known: KnownAttempts, attempts: Iterable[int]) -> None:
@@ -178,11 +176,7 @@ def entries_of_present(entries: Mapping[int, Entry], found: Summary, jobset: str
 
     `jobset` is the uid of the present JobSet, which makes attempts with the same numbers.
     """
-    return {
-        attempt: entry
-        for attempt, entry in entries.items()
-        if attempt < found.judged or entry.jobset_uid in ("", jobset)
-    }
+    return {n: one for n, one in entries.items() if n < found.judged or one.jobset_uid in ("", jobset)}
 
 
 def is_calm(known: KnownAttempts, glance: Glance) -> bool:
@@ -191,7 +185,7 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
     witness = known.witnesses.get(glance.current)
     if found.judged < glance.ended or (witness is not None and (witness.ended or witness.signs)):
         return False
-    if found.hang or found.provisional_until or found.replace == uid_of(glance.jobset):
+    if found.hang or found.provisional_until or found.replace == glance.uid:
         return False
     return not glance.job.spec_or_empty.suspend and not is_partial(known, glance)
 
@@ -205,7 +199,7 @@ def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: St
     is_busy = found.hang or found.end_reason or found.judged > glance.current or glance.failed_since is not None
     if not wanted.restarts_stalled or still is None or is_busy or glance.completed:
         return ""
-    if still.attempt != (uid_of(glance.jobset), glance.current):
+    if still.attempt != (glance.uid, glance.current):
         return ""
     has_reported = found.counts.step is not None or found.counts.percent is not None
     reasons = (StallReason.NO_REPORT, StallReason.NO_ADVANCE, *((StallReason.NEVER_REPORTED,) if has_reported else ()))
@@ -214,8 +208,8 @@ def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: St
 
 def is_partial(known: KnownAttempts, glance: Glance) -> bool:
     """Whether a suspended JobSet would not run all ranks when it is resumed, and may give way to a new one."""
-    is_stopped = glance.jobset.spec_or_empty.suspend and glance.failed_since is None
-    return bool(is_stopped) and lacks_ranks(known, glance) and not makes_claims(glance.jobset)
+    is_stopped = glance.is_suspended and glance.failed_since is None
+    return is_stopped and lacks_ranks(known, glance) and not makes_claims(glance.jobset)
 
 
 def lacks_ranks(known: KnownAttempts, glance: Glance) -> bool:
@@ -251,7 +245,50 @@ def held_for(summary: Summary, now: datetime) -> float:
     return max(0.0, (until - now).total_seconds()) if until is not None else 0.0
 
 
+def decision_of(known: KnownAttempts, glance: Glance | None, now: datetime) -> RecoveryDecision:
+    """What the record says of the end of the job and of its JobSet; `glance` is None where there is no JobSet."""
+    found = known.summary
+    if found.end_reason:
+        return RecoveryDecision(reason=found.end_reason, message=found.end_message)
+    held = held_for(found, now) or None
+    if glance is None or found.replace == glance.uid:
+        return RecoveryDecision(
+            ignore_failure=glance is not None, replaces_jobset=bool(found.replace), requeue_after=held
+        )
+    since = glance.failed_since
+    if since is None or (found.jobset == glance.uid and found.judged >= glance.ended):
+        return RecoveryDecision(requeue_after=held)
+    # Without a verdict, that of Kubernetes counts.
+    left = VERDICT_SECONDS + 5.0 - (now - since).total_seconds()
+    return RecoveryDecision(ignore_failure=left > 0, requeue_after=max(left, 1.0))
+
+
+def facts_of(known: KnownAttempts, glance: Glance | None, now: datetime) -> RecoveryFacts:
+    """What the next JobSet or the next resume begins with."""
+    found = known.summary
+    is_held = bool(found.hang) or held_for(found, now) > 0
+    if glance is not None and not glance.is_suspended:
+        # Pods of the next attempt that run already are not stopped.
+        running = (attempt_of(pod) for pod in glance.pods if dig(pod, "status.phase") == "Running")
+        is_held = bool(found.hang) or (is_held and glance.is_synced and not any(n >= found.judged for n in running))
+    elif glance is not None:
+        is_held = is_held or is_partial(known, glance)
+    if glance is None or deletion_timestamp_of(glance.jobset) is not None:
+        # A JobSet that somebody has deleted takes its attempt along.
+        begun = found.judged if found.replace else max(found.judged, known.begun)
+        left = known.retries_left if found.judged else None
+        return RecoveryFacts(attempts=begun, retries=left, avoided_nodes=tuple(found.avoids(now)), held=is_held)
+    base, policy = glance.base, glance.jobset.spec_or_empty.failure_policy
+    if glance.is_suspended and found.jobset == glance.uid:
+        base = max(base, found.judged - glance.restarts)
+    left = policy.max_restarts if policy is not None else None
+    avoided = mark_of(glance.jobset, ANNOTATION_AVOIDED_NODES)
+    return RecoveryFacts(
+        attempts=base, retries=left, avoided_nodes=tuple(filter(None, avoided.split(","))), held=is_held
+    )
+
+
 def goes(pod: Document) -> bool:
     """Whether a pod of a suspended JobSet is still to end, or to go."""
-    is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    is_over = dig(pod, "status.phase") in ("Succeeded", "Failed")
     return not is_over or deletion_timestamp_of(pod) is not None

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, labels_of, name_of, number_in, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, number_in, uid_of
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, NO_PROGRAM, NOT_STARTED, ended_by_deletion
@@ -23,6 +23,7 @@ from trainwright.controller.trainer.job.pods import (
     container_statuses,
     is_of_initializer,
     limited_of,
+    node_of,
     rank_of,
 )
 
@@ -32,7 +33,7 @@ FREE, FINAL = "", "final"
 
 
 class FailureCause(StrEnum):
-    """Why an attempt ended."""
+    """Why an attempt ended; `CHARGED` says which budget pays for it."""
 
     PREEMPTED = "Preempted"
     SUSPENDED = "Suspended"
@@ -52,7 +53,6 @@ CHARGED: Mapping[FailureCause, str] = {
     FailureCause.MEMORY: MEMORY,
     FailureCause.CODE: RETRIES,
 }
-"""The budget that pays for each cause."""
 
 BY_SCHEDULER = "PreemptionByScheduler"
 DELETED = "Deleted"
@@ -71,7 +71,8 @@ _KILLED = re.compile(r"\bexit code -(?:9|15)\b")
 """Of a process below a launcher."""
 _NO_MEMORY = "for lack of memory"
 """In the message of a container: what the kernel said of processes that it killed, as a local node writes it."""
-_SIGKILL, _SIGTERM = 137, 143
+_FROM_OUTSIDE = (137, 143)
+"""Exit codes of SIGKILL and SIGTERM."""
 _SAID = 200
 """Characters of a log's line in a message."""
 
@@ -103,21 +104,20 @@ class Span:
 class Witness:
     """What was seen of one attempt, in the order of seeing."""
 
-    signs: list[Sign] = field(default_factory=list)
-    deletions: list[Sign] = field(default_factory=list)
-    """Pods that were deleted before anything of this attempt was seen to fail."""
+    signs: dict[tuple[str, str], Sign] = field(default_factory=dict)
+    """By pod, or lost node, and reason."""
+    deletions: dict[str, Sign] = field(default_factory=dict)
+    """Pods that were deleted before anything of this attempt was seen to fail, by name."""
     nodes: dict[str, None] = field(default_factory=dict)
     """The nodes of its pods."""
     failed: dict[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
     """Of each pod that has failed, by name: its node, and the containers that have a limit of memory."""
     started: int = 0
     """How many pods were seen to run or to end, at most."""
-    ours: list[str] = field(default_factory=list)
+    ours: set[str] = field(default_factory=set)
     """Pods, by uid, that were deleted by our own doing."""
-    ran: bool = False
-    """Whether a container of it was seen to run or to end."""
     ran_since: datetime | None = None
-    """When that was seen first."""
+    """When a container of it was seen first to run or to end."""
     ran_seconds: float = 0.0
     """How long the container that has ended ran that ran longest."""
     ended: bool = False
@@ -126,56 +126,44 @@ class Witness:
     """What containers have left as their termination message, by the name of the pod: perhaps the last report."""
     finished: dict[str, str] = field(default_factory=dict)
     """Its ranks that have succeeded; see `finished_ranks`."""
-    span: Span = field(default_factory=Span)
+    span: Span = Span()
     """When its first pod started, and when the last container of it ended, as far as was seen."""
 
-    def see(self, pods: Iterable[Document], *, is_current: bool = True, is_ours: bool = False) -> None:
+    def see(self, pods: Collection[Document], *, is_current: bool = True, is_ours: bool = False) -> None:
         """Note what the pods of the attempt show now.
 
         `is_current`: Kubernetes has not ended the attempt yet. `is_ours`: pods are deleted because the attempt is held
         back or suspended.
         """
-        found = list(pods)
-        failing = [pod for pod in found if _has_failed(pod)]
-        for pod in failing:
-            self.failed[name_of(pod)] = (pod.get("spec") or {}).get("nodeName") or "", limited_of(pod)
-        self.started = max(self.started, sum(_has_started(pod) for pod in found))
-        self.finished |= finished_ranks(found)
+        failing = [pod for pod in pods if _ends(container_statuses(pod)) or dig(pod, "status.phase") == "Failed"]
+        self.failed |= {name_of(pod): (node_of(pod), limited_of(pod)) for pod in failing}
+        self.nodes |= {node: None for pod in pods if (node := node_of(pod))}
+        started = [pod for pod in pods if dig(pod, "status.phase") in ("Running", "Failed", "Succeeded")]
+        self.started = max(self.started, len(started))
+        self.finished |= finished_ranks(pods)
         # A pod that is deleted in the same look as a failure of another may be deleted because of it.
-        first_look = is_current and not self.ended
         own = any(not _is_stopped(pod) for pod in failing)
-        for pod in found:
-            node = (pod.get("spec") or {}).get("nodeName")
-            if node:
-                self.nodes[node] = None
-            if _has_started(pod):
-                self.ran = True
+        is_first = is_current and not self.ended and not own
+        for pod in pods:
             self._see_times(pod)
             for sign in _signs_of(pod):
-                if all((known.pod, known.reason) != (sign.pod, sign.reason) for known in self.signs):
-                    self.signs.append(sign)
-            gone = _deletion_of(pod)
-            if gone is not None and is_ours and uid_of(pod) not in self.ours:
-                self.ours.append(uid_of(pod))
-            elif gone is not None and (uid_of(pod) in self.ours or own or not first_look):
+                self.signs.setdefault((sign.pod, sign.reason), sign)
+            if (gone := _deletion_of(pod)) is None:
                 continue
-            elif gone is not None and all(known.pod != gone.pod for known in self.deletions):
-                self.deletions.append(gone)
+            if is_ours:
+                self.ours.add(uid_of(pod))
+            elif is_first and uid_of(pod) not in self.ours:
+                self.deletions.setdefault(gone.pod, gone)
         self.ended = self.ended or own
 
     def _see_times(self, pod: Document) -> None:
-        starts = [self.span.began, moment((pod.get("status") or {}).get("startTime"))]
-        ends = [
-            self.span.ended,
-            *(moment(one.get("finishedAt")) for one in _ends(container_statuses(pod), failed=False)),
-        ]
-        self.span = Span(
-            min((one for one in starts if one is not None), default=None),
-            max((one for one in ends if one is not None), default=None),
-        )
+        starts = self.span.began, moment(dig(pod, "status.startTime"))
+        ends = [moment(one.get("finishedAt")) for one in _ends(container_statuses(pod), failed=False)]
+        ended = max(filter(None, (self.span.ended, *ends)), default=None)
+        self.span = Span(min(filter(None, starts), default=None), ended)
         if is_of_initializer(pod):
             return  # it may load data for hours
-        for one in _ends((pod.get("status") or {}).get("containerStatuses") or (), failed=False):
+        for one in _ends(dig(pod, "status.containerStatuses") or (), failed=False):
             if one.get("message"):
                 self.left[name_of(pod)] = one["message"]
             start, end = moment(one.get("startedAt")), moment(one.get("finishedAt"))
@@ -184,8 +172,8 @@ class Witness:
 
     def lost(self, node: str, at: datetime) -> None:
         """Note that a node of the attempt is gone or does not answer."""
-        if all((known.node, known.reason) != (node, NODE_LOST) for known in self.signs):
-            self.signs.append(Sign(FailureCause.INFRASTRUCTURE, NODE_LOST, f"node {node}", "", node, at))
+        sign = Sign(FailureCause.INFRASTRUCTURE, NODE_LOST, f"node {node}", "", node, at)
+        self.signs.setdefault((node, NODE_LOST), sign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,30 +210,31 @@ def attribute(entry: Entry | None, witness: Witness, wanted: Declaration, *, sus
 
 def _reasons(entry: Entry | None, witness: Witness, wanted: Declaration) -> Iterator[Attribution]:
     """All that explains the end, what counts most first."""
-    signs = _in_time(witness.signs, entry)
-    yield from (_of(sign, "was preempted") for sign in signs if sign.cause is FailureCause.PREEMPTED)
-    yield from map(_of_cluster, signs)
+    failed_at = moment(entry.ended_at) if entry is not None else None
+    limit = failed_at + timedelta(seconds=LATE_SECONDS) if failed_at is not None else None
+    signs = [one for one in witness.signs.values() if limit is None or one.began is None or one.began <= limit]
+    for sign in signs:
+        if sign.cause is FailureCause.PREEMPTED:
+            yield Attribution(sign.cause, f"{sign.where} was preempted")
+    for sign in signs:
+        # An end that somebody has asked for says nothing of the node.
+        node = sign.node if sign.reason not in _ON_REQUEST else ""
+        yield Attribution(sign.cause, f"{sign.where}: {sign.reason}", node=node, is_past=sign.reason == NODE_RESTARTED)
     told = _told(entry) if entry is not None else ""
     own = list(_by_end(entry, told, witness, wanted)) if entry is not None else []
     yield from (one for one in own if one.cause is FailureCause.INFRASTRUCTURE)
-    yield from (_of(gone, "was deleted") for gone in witness.deletions if not _is_before(entry, gone))
+    speaks = entry is not None and not entry.is_victim
+    for gone in witness.deletions.values():
+        # Unless the culprit failed by itself before.
+        if not (speaks and failed_at is not None and gone.began is not None and failed_at < gone.began):
+            yield Attribution(gone.cause, f"{gone.where} was deleted")
     yield from own
     if entry is None:
         yield Attribution(FailureCause.CODE, "no container was seen to fail", is_certain=False)
     else:
         # A signal from outside may come with a lost node.
-        is_certain = not entry.is_victim and entry.exit_code not in (_SIGKILL, _SIGTERM)
+        is_certain = speaks and entry.exit_code not in _FROM_OUTSIDE
         yield Attribution(FailureCause.CODE, told, is_certain=is_certain, node=_own_node(entry, witness))
-
-
-def _of_cluster(sign: Sign) -> Attribution:
-    is_past = sign.reason == NODE_RESTARTED
-    return Attribution(sign.cause, f"{sign.where}: {sign.reason}", node=_blamed(sign), is_past=is_past)
-
-
-def _blamed(sign: Sign) -> str:
-    """The node of a sign, unless somebody has asked for the end of its pod."""
-    return sign.node if sign.reason not in _ON_REQUEST else ""
 
 
 def _own_node(entry: Entry, witness: Witness) -> str:
@@ -257,16 +246,12 @@ def _node_of(entry: Entry, witness: Witness) -> str:
     return witness.failed[entry.pod][0] if entry.pod in witness.failed else ""
 
 
-def _of(sign: Sign, what: str) -> Attribution:
-    return Attribution(sign.cause, f"{sign.where} {what}")
-
-
 def fingerprint(entry: Entry) -> str:
     """What tells two failures alike: exit code and words, without numbers. Empty: it does not tell enough.
 
     A rank that lost its peers, or that a signal ended from outside, does not say what was wrong.
     """
-    if entry.is_victim or entry.exit_code in (None, _SIGKILL, _SIGTERM) or _KILLED.search(entry.said):
+    if entry.is_victim or entry.exit_code in (None, *_FROM_OUTSIDE) or _KILLED.search(entry.said):
         return ""
     words = re.sub(r"(?:0x[0-9a-f]+|\d+)", "#", entry.said or entry.message, flags=re.IGNORECASE).strip()
     return f"{entry.exit_code} {words}" if words else ""
@@ -274,22 +259,21 @@ def fingerprint(entry: Entry) -> str:
 
 def _by_end(entry: Entry, told: str, witness: Witness, wanted: Declaration) -> Iterator[Attribution]:
     """What the end of the culprit itself shows, if it shows more than that it failed, which `told` says."""
-    code, is_start, said = entry.exit_code, entry.reason in NOT_STARTED, entry.said
+    code, said, node = entry.exit_code, entry.said, _own_node(entry, witness)
+    is_start, is_memory = entry.reason in NOT_STARTED, entry.reason == "OOMKilled"
     no_program = is_start and NO_PROGRAM.search(entry.message) is not None
-    is_memory = entry.reason == "OOMKilled"
+    cluster = FailureCause.INFRASTRUCTURE
     if is_memory and entry.pod in witness.failed and entry.container not in witness.failed[entry.pod][1]:
-        text = f"{told}; it has no limit, so its node ran out of memory"
-        yield Attribution(FailureCause.INFRASTRUCTURE, text, node=_own_node(entry, witness))
+        yield Attribution(cluster, f"{told}; it has no limit, so its node ran out of memory", node=node)
     if code in wanted.free or (is_start and not no_program):
-        yield Attribution(FailureCause.INFRASTRUCTURE, told, node=_own_node(entry, witness))
+        yield Attribution(cluster, told, node=node)
     if _HARDWARE.search(said) or _HARDWARE.search(entry.log):
-        node = _node_of(entry, witness)
-        text = f"{told}; its log reports broken hardware"
-        yield Attribution(FailureCause.INFRASTRUCTURE, text, node=node, is_hardware=True)
+        text, broken = f"{told}; its log reports broken hardware", _node_of(entry, witness)
+        yield Attribution(cluster, text, node=broken, is_hardware=True)
     if code in CANNOT_RUN or code in wanted.no_retry or no_program:
         yield Attribution(FailureCause.CONFIGURATION, told)
     if is_memory or (_NO_MEMORY in entry.message and _KILLED.search(said)):
-        yield Attribution(FailureCause.MEMORY, told, node=_own_node(entry, witness))
+        yield Attribution(FailureCause.MEMORY, told, node=node)
 
 
 def _told(entry: Entry) -> str:
@@ -302,51 +286,32 @@ def _told(entry: Entry) -> str:
     return f"{where} failed with exit code {entry.exit_code}{reason}{more}"
 
 
-def _is_before(entry: Entry | None, gone: Sign) -> bool:
-    """Whether the culprit failed by itself before the pod was deleted."""
-    if entry is None or entry.is_victim or gone.began is None:
-        return False
-    ended = moment(entry.ended_at)
-    return ended is not None and ended < gone.began
+def _signs_of(pod: Document) -> Iterator[Sign]:
+    def sign(cause: FailureCause, reason: str, began: datetime | None) -> Sign:
+        return Sign(cause, reason, rank_of(pod), name_of(pod), node_of(pod), began)
 
-
-def _in_time(signs: Collection[Sign], entry: Entry | None) -> list[Sign]:
-    """The signs that began before the first exit, or not much later."""
-    ended = moment(entry.ended_at) if entry is not None else None
-    limit = ended + timedelta(seconds=LATE_SECONDS) if ended is not None else None
-    return [sign for sign in signs if limit is None or sign.began is None or sign.began <= limit]
-
-
-def _signs_of(pod: Document) -> Iterable[Sign]:
-    status, node = pod.get("status") or {}, (pod.get("spec") or {}).get("nodeName") or ""
-    for condition in status.get("conditions") or ():
+    for condition in dig(pod, "status.conditions") or ():
         if condition.get("type") == DISRUPTED and condition.get("status") == "True":
             reason = condition.get("reason") or DISRUPTED
             cause = FailureCause.PREEMPTED if reason == BY_SCHEDULER else FailureCause.INFRASTRUCTURE
-            yield Sign(cause, reason, rank_of(pod), name_of(pod), node, moment(condition.get("lastTransitionTime")))
-    if status.get("reason") and status.get("phase") == "Failed":
+            yield sign(cause, reason, moment(condition.get("lastTransitionTime")))
+    if (reason := dig(pod, "status.reason")) and dig(pod, "status.phase") == "Failed":
         # The kubelet gives a reason to a pod that it has ended as a whole: Evicted, NodeShutdown and the like.
-        reason = status["reason"]
-        yield Sign(FailureCause.INFRASTRUCTURE, reason, rank_of(pod), name_of(pod), node, None)
+        yield sign(FailureCause.INFRASTRUCTURE, reason, None)
 
 
 def _deletion_of(pod: Document) -> Sign | None:
-    metadata = pod.get("metadata") or {}
-    gone = moment(metadata.get("deletionTimestamp"))
+    gone = moment(deletion_timestamp_of(pod))
     if gone is None:
         return None
-    began = gone - timedelta(seconds=number_in(str(metadata.get("deletionGracePeriodSeconds") or 0)))
-    node = (pod.get("spec") or {}).get("nodeName") or ""
-    return Sign(FailureCause.INFRASTRUCTURE, DELETED, rank_of(pod), name_of(pod), node, began)
+    began = gone - timedelta(seconds=number_in(str(dig(pod, "metadata.deletionGracePeriodSeconds") or 0)))
+    return Sign(FailureCause.INFRASTRUCTURE, DELETED, rank_of(pod), name_of(pod), node_of(pod), began)
 
 
 def _ends(statuses: Iterable[Document], *, failed: bool = True) -> list[Document]:
     """How containers have ended; `failed`: those alone that have failed."""
-    return [
-        ended
-        for one in statuses
-        if (ended := (one.get("state") or {}).get("terminated")) and (ended.get("exitCode") or not failed)
-    ]
+    found = (dig(one, "state.terminated") for one in statuses)
+    return [ended for ended in found if ended and (ended.get("exitCode") or not failed)]
 
 
 def finished_ranks(pods: Iterable[Document]) -> dict[str, str]:
@@ -357,16 +322,8 @@ def finished_ranks(pods: Iterable[Document]) -> dict[str, str]:
     return {
         uid_of(pod): labels_of(pod).get(LABEL_REPLICATED_JOB, "")
         for pod in pods
-        if (pod.get("status") or {}).get("phase") == "Succeeded" and not is_of_initializer(pod)
+        if dig(pod, "status.phase") == "Succeeded" and not is_of_initializer(pod)
     }
-
-
-def _has_started(pod: Document) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Running", "Failed", "Succeeded")
-
-
-def _has_failed(pod: Document) -> bool:
-    return bool(_ends(container_statuses(pod))) or (pod.get("status") or {}).get("phase") == "Failed"
 
 
 def _is_stopped(pod: Document) -> bool:

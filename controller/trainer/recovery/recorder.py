@@ -7,8 +7,9 @@ JobSet, holds attempts back and ends jobs, by what `Recoveries` says.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
@@ -20,13 +21,14 @@ from trainwright.api.conditions import find_true, is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Key, deletion_timestamp_of, name_of, uid_of
+from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, dig, name_of, uid_of
 from trainwright.api.rights import Rule
-from trainwright.api.times import parse
-from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.completion import is_finished
+from trainwright.api.times import Now, parse, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.api.trainer.v1alpha1.completion import had_pods, is_finished
 from trainwright.api.trainer.v1alpha1.constants import NODE
-from trainwright.api.trainer.v1alpha1.recovery import Declaration
+from trainwright.api.trainer.v1alpha1.recovery import Allowed, Declaration, declared
+from trainwright.controller.optimization.names import ANNOTATION_TRIAL
 from trainwright.controller.runtime import (
     Conflict,
     Done,
@@ -37,12 +39,21 @@ from trainwright.controller.runtime import (
     NotFound,
     Result,
     RetryAfter,
+    Trigger,
 )
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import CacheError
+from trainwright.controller.trainer.build.runtimes import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
-from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines
-from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder, Recorded, is_deleted_record
+from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines, name_of_record
+from trainwright.controller.trainer.failures.recorder import (
+    RECORDS,
+    FailureRecorder,
+    Recorded,
+    is_deleted_record,
+    read_record,
+)
 from trainwright.controller.trainer.failures.stacks import whereabouts
+from trainwright.controller.trainer.job.decision import RecoveryDecision
 from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
 from trainwright.controller.trainer.job.pods import (
     INITIALIZERS,
@@ -51,6 +62,8 @@ from trainwright.controller.trainer.job.pods import (
     is_of_initializer,
     jobset_of_job,
     keys_of_jobset,
+    node_of,
+    pods_of,
     rank_of,
 )
 from trainwright.controller.trainer.job.records import JobRecords
@@ -59,14 +72,16 @@ from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.recovery.attempts import (
     Glance,
     KnownAttempts,
+    decision_of,
     entries_of_present,
+    facts_of,
     is_calm,
     observe,
     stalled,
 )
 from trainwright.controller.trainer.recovery.progression import Progression, advance, leave_node, restart_stalled, stood
-from trainwright.controller.trainer.recovery.recoveries import Recoveries
-from trainwright.controller.trainer.recovery.verdict import KEY, Summary, text_of
+from trainwright.controller.trainer.recovery.verdict import KEY, Summary, retries_left, summary_of, text_of
+from trainwright.plugins.contract import RecoveryFacts
 from trainwright.plugins.contract.picture import index_of
 
 log = logging.getLogger(__name__)
@@ -84,6 +99,103 @@ _EVIDENCE_LINES, _EVIDENCE_RANKS, _EVIDENCE_BYTES = 60, 16, 16 * 1024
 _EVIDENCE_SECONDS = 5.0
 _STOP_SECONDS = 60.0
 """How long the logs of ranks that are being stopped are followed; twice the usual grace."""
+
+
+class Recoveries:
+    """What this process knows of the recovery of each job, for those that build it and that write its status.
+
+    It is read from the record once, and follows what `RecoveryRecorder` writes there. So nothing is done to a job that
+    the record does not say.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        snapshots: Snapshots,
+        records: JobRecords,
+        allowed: Allowed,
+        *,
+        newest: Callable[[TrainJob], TrainerStatus | None] = lambda _: None,
+        now: Now = wall_clock,
+    ) -> None:
+        """Create it before the controllers that use it.
+
+        `snapshots` give the runtime of a job, whose annotations count where the job has none. `newest` gives the newest
+        report of a job that this process took, also before it is written.
+        """
+        self._client, self._cache = manager.client, manager.cache
+        self._snapshots, self._allowed, self._now = snapshots, allowed, now
+        self._records, self._newest = records, newest
+        self.changed = Trigger("recovery")
+        """Starts a reconcile of a job of which the record says something new."""
+
+    async def wanted(self, job: TrainJob) -> Declaration | None:
+        """How a job recovers, if the manager judges its attempts.
+
+        None: it does not recover, nothing was made for it yet, or its runtime has a failure policy of its own, which is
+        kept. Raises KubernetesError.
+        """
+        try:
+            runtime = await self._snapshots.existing(job)
+        except SnapshotInvalid:
+            return None  # the controller of the TrainJob shows it
+        if runtime is None:
+            return None
+        found, _ = declared(annotations_of(job), annotations_of(runtime), self._allowed)
+        has_policy = runtime.spec_or_empty.template_or_empty.spec_or_empty.failure_policy is not None
+        found = replace(found, is_trial=ANNOTATION_TRIAL in annotations_of(job))
+        return found if found.is_gang and not has_policy else None
+
+    async def known(self, job: TrainJob) -> KnownAttempts:
+        """What is known of the job's attempts; the record is read once. Raises KubernetesError."""
+        key, uid = Key(job.namespace, job.name), uid_of(job)
+        known = self._records.find(key, uid, KnownAttempts)
+        if known is not None:
+            return known
+        found = KnownAttempts()
+        if self._may_have_record(job):
+            data = await read_record(self._client, job)
+            found.summary = summary_of(data) or Summary()
+            found.evidence = {key: text for key, text in data.items() if key.endswith(HANG_KEY)}
+        if had_pods(job):
+            found.begun = found.summary.judged + 1
+        # Another reconcile may have read it meanwhile.
+        return self._records.of(key, uid).part(KnownAttempts, lambda: found)
+
+    def glance(self, job: TrainJob) -> Glance | None:
+        """What the cache shows of the job now; None: it has no JobSet."""
+        jobset = jobset_of_job(self._cache, job)
+        if jobset is None:
+            return None
+        now, report = self._now(), self._newest(job)
+        try:
+            return Glance(job=job, jobset=jobset, pods=pods_of(self._cache, job), now=now, report=report)
+        except CacheError:
+            # The first list of pods has not arrived. Recovery waits for it, the controller of TrainJobs does not.
+            return Glance(job=job, jobset=jobset, pods=(), now=now, report=report, is_synced=False)
+
+    async def plan(self, job: TrainJob) -> tuple[RecoveryDecision, RecoveryFacts | None]:
+        """What the record says of the end of a job, and what its next JobSet or resume begins with.
+
+        Nothing if the job does not recover. Raises KubernetesError.
+        """
+        wanted = await self.wanted(job)
+        known = self._records.find(Key(job.namespace, job.name), uid_of(job), KnownAttempts)
+        if wanted is not None:
+            known = await self.known(job)
+            known.retries_left = retries_left(known.summary.counts, wanted)
+        if known is None:
+            return RecoveryDecision(), None
+        glance, now = self.glance(job), self._now()
+        decision = decision_of(known, glance, now) if wanted is not None else RecoveryDecision()
+        return decision, facts_of(known, glance, now)
+
+    def _may_have_record(self, job: TrainJob) -> bool:
+        """Whether there is something to read; a job without one costs no request."""
+        try:
+            return self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is not None
+        except CacheError:
+            return True  # the first list has not arrived
 
 
 class RecoveryRecorder:
@@ -140,18 +252,16 @@ class RecoveryRecorder:
 
     async def _recover(self, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
         recorded = await self._failures.recorded(job)
-        before = dict(recorded.entries or {})
         if (glance := self._recoveries.glance(job)) is None:
             return Done()
-        uid = uid_of(glance.jobset)
-        entries = entries_of_present(before, known.summary, uid)
-        for attempt in before.keys() - entries.keys():
+        entries = entries_of_present(recorded.entries or {}, known.summary, glance.uid)
+        for attempt in (recorded.entries or {}).keys() - entries.keys():
             recorded.read.pop(attempt, None)
             recorded.looked.pop(attempt, None)
         for attempt, failures in _of_ranks(glance).items():
             held = entries.get(attempt)
             is_open = attempt >= known.summary.judged or (held is not None and held.provisional)
-            if is_open and known.summary.replace != uid:
+            if is_open and known.summary.replace != glance.uid:
                 if held is not None and _is_initializer(held) and not _is_initializer(failures[0]):
                     del entries[attempt]  # it ran again; this failure is the one that counts
                 await self._failures.look(job, recorded, entries, attempt, failures)
@@ -164,8 +274,10 @@ class RecoveryRecorder:
         step = advance(known, glance, entries, wanted)
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
             step = advance(known, glance, entries, wanted)
-        if step.suspect[0] and (nodes := await self._all_nodes()) is not None:
-            leave_node(known, glance, step, nodes)
+        if step.suspect[0]:
+            # A manager of one namespace may not look at nodes.
+            with contextlib.suppress(Forbidden):
+                leave_node(known, glance, step, (await self._client.list(Node)).items)
         if not await self._keep(job, known, recorded, step):
             return Done()
         waits = [seconds for seconds in (step.requeue_after, freed_in) if seconds is not None]
@@ -174,8 +286,8 @@ class RecoveryRecorder:
     async def _keep(self, job: TrainJob, known: KnownAttempts, recorded: Recorded, step: Progression) -> bool:
         """Write the record, then let what follows from it take effect. Returns False if the job goes."""
         is_lost = bool(step.entries) and self._failures.lacks_record(job)
-        recorded.unwritten |= is_lost or step.entries != (recorded.entries or {})
-        recorded.unwritten |= _is_worth_writing(known.summary, step.summary)
+        is_new = step.entries != (recorded.entries or {}) or _is_worth_writing(known.summary, step.summary)
+        recorded.unwritten |= is_lost or is_new
         recorded.entries = step.entries
         if recorded.unwritten:
             if not await self._failures.write(job, step.entries, {KEY: text_of(step.summary), **known.evidence}):
@@ -206,49 +318,33 @@ class RecoveryRecorder:
         name = f"attempt-{glance.current + 1}{HANG_KEY}"
         known.evidence = {name: evidence} if evidence else {}
         step = restart_stalled(known, glance, recorded.entries or {}, wanted, how)
-        # What ranks write while they are stopped says where they stood. A log that is read later may be gone. It
-        # belongs into the last sentence of a job that ends, which is written once: so its ranks are stopped first.
-        end = step.summary.end_reason, step.summary.end_message
-        if end[0]:
-            step.summary.end_reason, step.summary.end_message, step.summary.hang = "", "", True
+        # What ranks write while they are stopped says where they stood. A log that is read later may be gone.
         last, is_kept = await asyncio.gather(
             self._last_lines(job, glance, until_stopped=True), self._keep(job, known, recorded, step)
         )
         if is_kept:
             known.evidence = {name: _evidence(last)} if last else known.evidence
-            step = stood(known, step, glance, whereabouts(last), end)
             recorded.unwritten = True
-            await self._keep(job, known, recorded, step)
+            await self._keep(job, known, recorded, stood(known, step, glance, whereabouts(last)))
         return RetryAfter(NODE_SECONDS, reason="hang")
 
     async def _last_lines(self, job: TrainJob, glance: Glance, *, until_stopped: bool = False) -> dict[str, str]:
         """The last lines of each rank, of the first ranks; `until_stopped`: once they have ended."""
-        running = [pod for pod in glance.pods if (pod.get("status") or {}).get("phase") == "Running"]
+        running = [pod for pod in glance.pods if dig(pod, "status.phase") == "Running"]
         pods = sorted(running, key=lambda pod: (index_of(pod), name_of(pod)))[:_EVIDENCE_RANKS]
-        read = self._followed if until_stopped else self._tail
-        logs = await asyncio.gather(*(read(job.namespace, name_of(pod)) for pod in pods))
+        logs = await asyncio.gather(*(self._end_of_log(job.namespace, name_of(pod), until_stopped) for pod in pods))
         most = _EVIDENCE_BYTES // max(1, len(pods))
         return {rank_of(pod): last_lines(log, most) for pod, log in zip(pods, logs, strict=True) if log}
 
-    async def _tail(self, namespace: str, pod: str) -> bytes:
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
-        query = {"container": NODE, "tailLines": str(_EVIDENCE_LINES), "limitBytes": str(_EVIDENCE_BYTES)}
+    async def _end_of_log(self, namespace: str, pod: str, until_stopped: bool) -> bytes:
+        end, seconds = b"", _STOP_SECONDS if until_stopped else _EVIDENCE_SECONDS
+        lines = self._client.logs(pod, namespace, container=NODE, tail=_EVIDENCE_LINES, follow=until_stopped)
         try:
-            return (await self._client.send(Request("GET", path, query, timeout=_EVIDENCE_SECONDS))).body
-        except KubernetesError as error:
-            log.info("%s/%s: the log of a rank that stands still cannot be read: %s", namespace, pod, error)
-            return b""
-
-    async def _followed(self, namespace: str, pod: str) -> bytes:
-        """The end of a log, up to the end of its container, but not for long."""
-        end = b""
-        log_of_rank = self._client.logs(pod, namespace, container=NODE, tail=_EVIDENCE_LINES, follow=True)
-        try:
-            async with asyncio.timeout(_STOP_SECONDS), aclosing(log_of_rank) as chunks:
+            async with asyncio.timeout(seconds), aclosing(lines) as chunks:
                 async for chunk in chunks:
                     end = (end + chunk)[-_EVIDENCE_BYTES:]
         except (KubernetesError, TimeoutError) as error:
-            log.info("%s/%s: the log of a rank that is stopped was not read to its end: %r", namespace, pod, error)
+            log.info("%s/%s: the log of a rank that stands still was not read to its end: %r", namespace, pod, error)
         return end
 
     async def _summary(self, job: TrainJob) -> Mapping[str, str] | None:
@@ -270,19 +366,12 @@ class RecoveryRecorder:
             witness.lost(node, glance.now)
         return bool(lost)
 
-    async def _all_nodes(self) -> Sequence[Node] | None:
-        """The nodes of the cluster; None for a manager of one namespace, which may not look at them."""
-        try:
-            return (await self._client.list(Node)).items
-        except Forbidden:
-            return None
-
     async def _free(self, job: TrainJob, known: KnownAttempts, glance: Glance) -> float | None:
         """End pods that a lost node keeps from ending. Returns the seconds until one is due."""
         left: float | None = None
         for pod in glance.pods:
-            gone, node = deletion_timestamp_of(pod), (pod.get("spec") or {}).get("nodeName") or ""
-            if gone is None or not node or (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+            gone, node = deletion_timestamp_of(pod), node_of(pod)
+            if gone is None or not node or dig(pod, "status.phase") in ("Failed", "Succeeded"):
                 continue
             due = (parse(gone) + timedelta(seconds=LOST_SECONDS) - glance.now).total_seconds()
             if due > 0 or await self._answers(node):
@@ -367,11 +456,6 @@ def _is_of_interest(event: Event[Any]) -> bool:
 
 def _facts_of(jobset: JobSet) -> tuple[object, ...]:
     status = jobset.status_or_empty
-    return (
-        uid_of(jobset),
-        jobset.spec_or_empty.suspend,
-        status.restarts,
-        status.restarts_count_towards_max,
-        [(one.type, one.status) for one in status.conditions or ()],
-        deletion_timestamp_of(jobset),
-    )
+    conditions = [(one.type, one.status) for one in status.conditions or ()]
+    counts = status.restarts, status.restarts_count_towards_max
+    return uid_of(jobset), jobset.spec_or_empty.suspend, counts, conditions, deletion_timestamp_of(jobset)

@@ -16,6 +16,7 @@ compared. The pods of an attempt start after all pods of the one before have end
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 import msgspec
@@ -55,6 +56,7 @@ _PAUSES = (0.0, 10.0, 60.0, 300.0, 600.0)
 _PAUSES_OF_INFRASTRUCTURE = (0.0, 30.0, 120.0, 300.0)
 LONGEST_PAUSE_IN_QUEUE = 10.0
 """The quota stays reserved meanwhile, and Kueue evicts a job whose pods are not ready for long, which may end it."""
+AVOIDED = timedelta(days=1)
 KEY = "summary"
 _STEP = "current_step"
 """The metric of a report with the last step."""
@@ -68,9 +70,7 @@ class Position:
     """Not below the checkpoint."""
     percent: int | None = None
     at: str = ""
-    """When, in whole seconds; empty: not known."""
-    is_own: bool = True
-    """Whether the attempt in question has reported it; else one before it has."""
+    """When it was reported, in whole seconds; empty: not known."""
     checkpoint: float | None = None
     """The step of the last checkpoint that was noted."""
 
@@ -120,11 +120,14 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
     def reached(self, position: Position) -> "Counts":
         """The counts with the best position, if that is this one."""
-        counts = copied(self)
-        counts.step = furthest(self.step, position.step)
-        counts.percent = furthest(self.percent, position.percent)
-        counts.checkpoint = furthest(self.checkpoint, position.checkpoint)
+        counts, best = copied(self), self.best.or_further(position)
+        counts.step, counts.percent, counts.checkpoint = best.step, best.percent, best.checkpoint
         return counts
+
+    @property
+    def best(self) -> Position:
+        """The furthest that any attempt came."""
+        return Position(self.step, self.percent, checkpoint=self.checkpoint)
 
 
 def copied(record: _Record) -> _Record:
@@ -170,28 +173,36 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
     counts.row[budget or "free"] = used = counts.row.get(budget or "free", 0) + 1
     _compare(counts, ended)
     paid = _paid(counts, budget, wanted)
-    if budget == FINAL:
-        return _ends(counts, REASON_CANNOT_RUN, f"{ended.why.text}, which a retry would not change", paid)
-    if counts.times >= SAME and cause is FailureCause.CODE:
-        at = f" at step {ended.position.step:g}" if ended.position.step is not None else ""
-        times = "three times" if counts.times == SAME else f"{counts.times} times"
-        text = f"the same failure {times}{at}, so a retry would not help: {ended.why.text}"
-        return _ends(counts, REASON_SAME_FAILURE, text, paid)
-    if exceeded := [one for one in _paying(budget) if _spent(counts, one) > _limit(one, wanted)]:
-        what = "without progress" if budget != INFRASTRUCTURE else "because of infrastructure"
-        number, total = _spent(counts, exceeded[0]), sum(counts.causes.values())
-        which = f" {what}" if number == total else f", {number} of them {what}"
-        text = f"the job failed after {counted(total, 'attempt')}{which}; the last: {ended.why.text}"
-        if not wanted.is_trial:  # what is to be done with one is said of the search
-            text = f"{text}; {_advice(exceeded[0], wanted)}"
-        return _ends(counts, REASON_HANG if budget == HANG else REASON_RESTARTS_EXHAUSTED, text, paid)
-    if counts.attempts >= MOST_ATTEMPTS:
-        text = f"the job failed after {counts.attempts} attempts, the most that are made; the last: {ended.why.text}"
-        return _ends(counts, REASON_RESTARTS_EXHAUSTED, text, paid)
+    reason, message = _end(counts, ended, wanted)
+    if reason:
+        return Judgement(counts=counts, reason=reason, message=message, paid=paid)
     pauses = _PAUSES_OF_INFRASTRUCTURE if budget in (INFRASTRUCTURE, FREE) else _PAUSES
     pause = 0.0 if ended.why.is_past else pauses[min(used, len(pauses)) - 1]
     pause = min(pause, LONGEST_PAUSE_IN_QUEUE) if ended.in_queue else pause
     return Judgement(counts=counts, pause=pause, paid=paid)
+
+
+def _end(counts: Counts, ended: EndedAttempt, wanted: Declaration) -> tuple[str, str]:
+    """Reason and message of the end of the job; two empty texts: another attempt follows."""
+    cause, budget, text = ended.why.cause, ended.why.charged, ended.why.text
+    if budget == FINAL:
+        return REASON_CANNOT_RUN, f"{text}, which a retry would not change"
+    if counts.times >= SAME and cause is FailureCause.CODE:
+        at = f" at step {ended.position.step:g}" if ended.position.step is not None else ""
+        times = "three times" if counts.times == SAME else f"{counts.times} times"
+        return REASON_SAME_FAILURE, f"the same failure {times}{at}, so a retry would not help: {text}"
+    if exceeded := [one for one in _paying(budget) if _spent(counts, one) > _limit(one, wanted)]:
+        what = "without progress" if budget != INFRASTRUCTURE else "because of infrastructure"
+        number, total = _spent(counts, exceeded[0]), sum(counts.causes.values())
+        which = f" {what}" if number == total else f", {number} of them {what}"
+        # What is to be done with a trial is said of its search.
+        advice = "" if wanted.is_trial else f"; {_advice(exceeded[0], wanted)}"
+        reason = REASON_HANG if budget == HANG else REASON_RESTARTS_EXHAUSTED
+        return reason, f"the job failed after {counted(total, 'attempt')}{which}; the last: {text}{advice}"
+    if counts.attempts >= MOST_ATTEMPTS:
+        most = f"the job failed after {counts.attempts} attempts, the most that are made; the last: {text}"
+        return REASON_RESTARTS_EXHAUSTED, most
+    return "", ""
 
 
 def retries_left(counts: Counts, wanted: Declaration) -> int:
@@ -199,25 +210,18 @@ def retries_left(counts: Counts, wanted: Declaration) -> int:
     return max(0, wanted.retries - _spent(counts, RETRIES))
 
 
-def _ends(counts: Counts, reason: str, message: str, paid: str) -> Judgement:
-    return Judgement(counts=counts, reason=reason, message=message, paid=paid)
-
-
 def _is_further(before: Counts, ended: EndedAttempt) -> bool:
     """Whether the attempt has made progress, compared with every one before.
 
     In a job that keeps checkpoints, the steps after the last one are lost, so repeating them is no progress.
     """
-    step, percent, checkpoint = ended.position.step, ended.position.percent, ended.position.checkpoint
-    if checkpoint is not None:
-        return before.checkpoint is None or checkpoint > before.checkpoint
-    if before.checkpoint is not None:
+    own, best = ended.position, before.best
+    if own.checkpoint is None and best.checkpoint is not None:
         return False
-    if step is not None:
-        return before.step is None or step > before.step
-    if percent is not None:
-        return before.percent is None or percent > before.percent
-    return ended.seconds is not None and ended.seconds >= PROGRESS_SECONDS
+    for reached, so_far in ((own.checkpoint, best.checkpoint), (own.step, best.step), (own.percent, best.percent)):
+        if reached is not None:
+            return so_far is None or reached > so_far
+    return (ended.seconds or 0.0) >= PROGRESS_SECONDS
 
 
 def _compare(counts: Counts, ended: EndedAttempt) -> None:
@@ -319,6 +323,10 @@ class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     why: str = ""
     """Why the last attempt ended, in words."""
 
+    def avoids(self, now: datetime) -> list[str]:
+        """The nodes that are avoided, by name: a node that was repaired is used again after a day."""
+        return sorted(node for node, at in self.avoided.items() if at >= format_time(now - AVOIDED))
+
 
 NOTHING = Summary()
 """Of a job none of whose attempts has ended; all such jobs share it, so it is never changed."""
@@ -340,30 +348,18 @@ def text_of(summary: Summary) -> str:
     return dump(msgspec.to_builtins(summary), sort_keys=False)
 
 
-def at_least(summary: Summary, *, jobset: str, base: int, restarts: int, counted: int) -> Summary:
-    """The summary with counts that are not lower than those of the JobSet.
+def count_from_jobset(summary: Summary, jobset: str, judged: int, counted: int) -> None:
+    """Begin from what the JobSet has counted, where no record says how its attempts ended.
 
-    `base` are the attempts before its first one, as its pods carry it; `counted` are the restarts that count towards
-    its limit.
+    `counted` of the attempts, which are `judged` before it and of it, count towards its limit.
     """
-    known = sum(summary.counts.causes.values())
-    if summary.judged >= base + restarts and known >= summary.judged:
-        return summary
-    whole = copied(summary)
-    if not whole.judged and not known:
-        # Nothing is known but what the JobSet has counted.
-        whole.jobset, whole.base, whole.judged, whole.counted = jobset, base, base + restarts, counted
-        causes = {FailureCause.CODE: counted, FailureCause.INFRASTRUCTURE: base + restarts - counted}
-        whole.counts = Counts(
-            causes={cause: n for cause, n in causes.items() if n}, row={"retries": counted} if counted else {}
-        )
-        return whole
-    missing = whole.judged - known
-    if missing > 0:
-        whole.counts.causes[FailureCause.INFRASTRUCTURE] = (
-            whole.counts.causes.get(FailureCause.INFRASTRUCTURE, 0) + missing
-        )
-    return whole
+    if not judged or summary.counts.causes:
+        return
+    causes = {FailureCause.CODE: counted, FailureCause.INFRASTRUCTURE: judged - counted}
+    summary.jobset, summary.judged, summary.counted = jobset, judged, counted
+    summary.counts = Counts(
+        causes={cause: n for cause, n in causes.items() if n}, row={RETRIES: counted} if counted else {}
+    )
 
 
 def position_of(report: TrainerStatus | None) -> Position:

@@ -11,7 +11,8 @@ from tests.unit.trainer.recovery.test_attempts import START
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
-from trainwright.controller.trainer.recovery.nodes import MOST_AVOIDED, still_avoided, why_not
+from trainwright.controller.trainer.recovery.progression import MOST_AVOIDED, why_not
+from trainwright.controller.trainer.recovery.verdict import Summary
 from trainwright.plugins.testing import replicated_job
 
 AVOIDS = Declaration(mode="gang", retries=9, avoids_nodes=True)
@@ -97,4 +98,4 @@ def test_when_a_job_stays_on_a_suspect_node(
 
 def test_a_node_is_used_again_after_a_day() -> None:
     avoided = {"b": "2026-11-24T10:00:00Z", "a": "2026-11-24T09:59:59Z"}
-    assert still_avoided(avoided, START) == ["b"]
+    assert Summary(avoided=avoided).avoids(START) == ["b"]

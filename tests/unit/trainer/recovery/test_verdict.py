@@ -19,7 +19,7 @@ from trainwright.controller.trainer.recovery.verdict import (
     Judgement,
     Position,
     Summary,
-    at_least,
+    count_from_jobset,
     judge,
     position_of,
     retries_left,
@@ -251,8 +251,9 @@ def test_a_summary_is_read_as_it_was_written() -> None:
 
 def test_a_lost_record_begins_from_the_counts_of_the_jobset() -> None:
     """Scenario 48."""
-    begun = at_least(Summary(), jobset="u", base=0, restarts=5, counted=2)
+    begun = Summary()
+    count_from_jobset(begun, "u", 5, 2)
     assert (begun.judged, begun.counts.causes) == (5, {CODE: 2, INFRASTRUCTURE: 3})
     assert begun.counts.row == {"retries": 2}
-    edited = Summary(jobset="u", judged=5, counts=Counts())
-    assert sum(at_least(edited, jobset="u", base=0, restarts=5, counted=2).counts.causes.values()) == 5
+    count_from_jobset(begun, "u", 9, 9)
+    assert begun.judged == 5
