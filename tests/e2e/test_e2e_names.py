@@ -11,6 +11,7 @@ from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneErr
 from trainwright.plugins.contract import ClusterFacts
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 PIPELINE = Pipeline(Registry.load())
 FACTS = ClusterFacts({}, offline=True)
@@ -18,14 +19,11 @@ STEPS = {"node": "trainer", "dataset-initializer": "dataset-initializer"}
 
 
 def runtime(*names: str) -> TrainingRuntime:
-    jobs: list[dict[str, Any]] = []
-    for name in names:
-        labels = {"trainer.kubeflow.org/trainjob-ancestor-step": STEPS[name]} if name in STEPS else {}
-        pod = {"containers": [{"name": name, "image": "example.com/none"}]}
-        spec = {"template": {"spec": pod}, "completionMode": "Indexed" if labels else "NonIndexed"}
-        jobs.append({"name": name, "template": {"metadata": {"labels": labels}, "spec": spec}})
-    whole = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": jobs}}}
-    made = msgspec.convert({"metadata": {"name": "r", "namespace": "default"}, "spec": whole}, TrainingRuntime)
+    jobs = [
+        replicated_job(name, step=STEPS.get(name, ""), completionMode="Indexed" if name in STEPS else "NonIndexed")
+        for name in names
+    ]
+    made = msgspec.convert(runtime_document("r", *jobs), TrainingRuntime)
     made.set_defaults()
     return made
 

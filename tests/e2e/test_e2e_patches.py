@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.builders import train_job
 from tests.e2e.conftest import NOWHERE, REAL_CHAIN, Trainer
 from tests.program_versions import JOBSET_MAKES_CLAIMS
 from tests.repository import ROOT
@@ -25,6 +26,7 @@ from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.kubernetes.events.v1 import Event
+from trainwright.api.objects import wire
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import Forbidden, Invalid
@@ -156,12 +158,8 @@ class Patched:
         if "dataset-initializer" in steps:
             spec["initializer"] = {"dataset": {"storageUri": "hf://a/b"}, "model": {"storageUri": "hf://c/d"}}
         born = {"runtimePatches": self.patches("a")} if self.born else {}
-        return {
-            "apiVersion": TrainJob.RESOURCE.api_version,
-            "kind": "TrainJob",
-            "metadata": {"name": self.name, "namespace": namespace},
-            "spec": {**spec, "suspend": True, "trainer": {"numNodes": 1}, **born},
-        }
+        whole = {**spec, "suspend": True, "trainer": {"numNodes": 1}, **born}
+        return wire(train_job(self.name, namespace, uid="", **whole))
 
 
 def runtimes(namespace: str) -> Iterator[Json]:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from tests.builders import train_job
 from tests.e2e.shell import TRAINWRIGHT, Shell
+from trainwright.api.objects import wire
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 
@@ -15,14 +17,9 @@ class Cluster(Shell):
     """A user who asks why, of a local cluster."""
 
     def submit(self, name: str, nodes: int = 1, **trainer: object) -> None:
-        job = {
-            "apiVersion": "trainer.kubeflow.org/v1alpha1",
-            "kind": "TrainJob",
-            "metadata": {"name": name},
-            "spec": {"runtimeRef": {"name": "xgboost-distributed"}, "trainer": {"numNodes": nodes, **trainer}},
-        }
+        reference, trained = {"name": "xgboost-distributed"}, {"numNodes": nodes, **trainer}
         file = self.folder / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(job))
+        file.write_text(yaml.safe_dump(wire(train_job(name, "", uid="", runtimeRef=reference, trainer=trained))))
         done = self.local("run", "--detach", f"--file={file}")
         assert done.returncode == 0, done.stderr
 

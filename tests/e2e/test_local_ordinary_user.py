@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import train_job
 from tests.readable import copy_libraries, python_for_others
+from trainwright.api.objects import wire
 from trainwright.controller.local.node.hosting import probe
 
 NOBODY = 65534
@@ -85,16 +87,9 @@ def nobody(python: Path, libraries: Path) -> Iterator[Nobody]:
 )
 def test_a_job_runs(nobody: Nobody, isolation: str) -> None:
     file = nobody.home / "job.yaml"
-    job = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "job"},
-        "spec": {
-            "runtimeRef": {"name": "xgboost-distributed"},
-            "trainer": {"numNodes": 2, "command": ["python3", "-c", _PROGRAM]},
-        },
-    }
-    file.write_text(json.dumps(job))
+    trainer = {"numNodes": 2, "command": ["python3", "-c", _PROGRAM]}
+    job = train_job("job", "", uid="", runtimeRef={"name": "xgboost-distributed"}, trainer=trainer)
+    file.write_text(json.dumps(wire(job)))
     command = ("-m", "trainwright.controller.cli.main", "local", "run")
     done = nobody.run(*command, f"--isolation={isolation}", "--file", str(file))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.builders import train_job
 from tests.e2e.trainings import installed
 from tests.repository import ROOT
+from trainwright.api.objects import wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 
@@ -112,9 +114,8 @@ async def test_the_sample_reports_with_the_function_of_the_sdk(cluster: Cluster)
 async def test_the_callback_of_transformers_reports_from_begin_to_end(cluster: Cluster) -> None:
     """Scenario 4 of progress. The callback is driven without a model."""
     await started(cluster)
-    spec = {"runtimeRef": {"name": "xgboost-distributed"}, "trainer": {"command": ["python", "-c", TRANSFORMERS]}}
-    metadata = {"name": "transformers", "namespace": "default"}
-    job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": spec}
+    reference, trainer = {"name": "xgboost-distributed"}, {"command": ["python", "-c", TRANSFORMERS]}
+    job = wire(train_job("transformers", "default", uid="", runtimeRef=reference, trainer=trainer))
     began = time.monotonic()
     shown = await cluster.shown_during(job)
     passed = time.monotonic() - began

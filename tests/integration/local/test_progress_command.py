@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests import builders
+from tests.builders import train_job
 from tests.repository import ROOT, documents
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
-from trainwright.api.objects import owner_reference
+from trainwright.api.objects import wire
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.main import main
@@ -41,10 +43,7 @@ class World:
         self.client, self.kubeconfig, self.space = client, kubeconfig, space
 
     async def create(self, name: str, **progress: Any) -> None:
-        spec = {"runtimeRef": {"name": "torch"}}
-        metadata = {"name": name, "namespace": self.space}
-        document = {"apiVersion": TrainJob.RESOURCE.api_version, "kind": "TrainJob", "metadata": metadata, "spec": spec}
-        await self.client.create(document, kind=TrainJob.RESOURCE)
+        await self.client.create(wire(train_job(name, self.space, uid="")), kind=TrainJob.RESOURCE)
         await self.report(name, **progress)
 
     async def report(self, name: str, *, condition: str = "", **progress: Any) -> None:
@@ -53,14 +52,7 @@ class World:
         if progress:
             status["trainerStatus"] = {**progress, "lastUpdatedTime": now}
         if condition:
-            told = {
-                "type": condition,
-                "status": "True",
-                "reason": "Because",
-                "message": "so",
-                "lastTransitionTime": now,
-            }
-            status["conditions"] = [told]
+            status["conditions"] = [builders.condition(condition, reason="Because", message="so", at=now)]
         await self.client.patch(TrainJob.RESOURCE, name, self.space, {"status": status}, subresource="status")
 
     async def command(self, *arguments: str) -> tuple[int, str, str]:
@@ -124,13 +116,7 @@ async def test_once(world: World) -> None:
 async def test_the_attempt_comes_from_the_jobset(world: World) -> None:
     await world.create("bert", progressPercentage=4)
     job = await world.client.get(TrainJob, "bert", world.space)
-    owner = owner_reference(job, TrainJob.RESOURCE)
-    document = {
-        "apiVersion": JobSet.RESOURCE.api_version,
-        "kind": "JobSet",
-        "metadata": {"name": "bert", "namespace": world.space, "ownerReferences": [owner]},
-        "spec": {"replicatedJobs": []},
-    }
+    document = wire(builders.jobset(name="bert", namespace=world.space, uid="", owner=job, replicatedJobs=[]))
     assert json.loads((await world.command("bert", "-o", "json"))[1])["attempt"] is None
     await world.client.create(document, kind=JobSet.RESOURCE)
     await world.client.patch(JobSet.RESOURCE, "bert", world.space, {"status": {"restarts": 2}}, subresource="status")

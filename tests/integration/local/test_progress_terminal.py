@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.builders import train_job
 from tests.repository import ROOT
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.manifest import load
+from trainwright.api.objects import wire
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.cluster import RunningServer, api_server, install
@@ -92,9 +94,7 @@ async def old_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
 
 
 async def create(client: Client, space: str, name: str, status: dict[str, Any]) -> None:
-    document = {"apiVersion": TrainJob.RESOURCE.api_version, "kind": "TrainJob"}
-    metadata, spec = {"name": name, "namespace": space}, {"runtimeRef": {"name": "torch"}}
-    await client.create({**document, "metadata": metadata, "spec": spec}, kind=TrainJob.RESOURCE)
+    await client.create(wire(train_job(name, space, uid="")), kind=TrainJob.RESOURCE)
     await client.patch(TrainJob.RESOURCE, name, space, {"status": status}, subresource="status")
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.builders import train_job
 from tests.managers import MANAGER, start_manager
 from tests.reports import Reply, audience, path_of, progress, send
 from tests.repository import ROOT
 from trainwright.api.kubernetes.core.v1 import ServiceAccount
+from trainwright.api.objects import wire
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
@@ -56,13 +58,8 @@ class Trainings:
         if not self.tokens:
             await self.client.create(account, kind=ServiceAccount.RESOURCE)
         for name in names:
-            job = {
-                "apiVersion": "trainer.kubeflow.org/v1alpha1",
-                "kind": "TrainJob",
-                "metadata": {"name": name, "namespace": self.namespace},
-                "spec": {"runtimeRef": {"name": "none"}, "managedBy": "kueue.x-k8s.io/multikueue"},
-            }
-            await self.client.create(job, kind=TrainJob.RESOURCE)
+            job = train_job(name, self.namespace, uid="", managedBy="kueue.x-k8s.io/multikueue")
+            await self.client.create(wire(job), kind=TrainJob.RESOURCE)
             spec = {"audiences": [audience(self.namespace, name)], "expirationSeconds": 3600}
             request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
             answer = await self.client.post_subresource(ServiceAccount, ACCOUNT, self.namespace, "token", request)

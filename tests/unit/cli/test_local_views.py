@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_REPLICATED_JOB
+from tests import builders
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local.local_jobs import room_of
 from trainwright.controller.cli.local.pods import by_rank
@@ -25,8 +25,7 @@ def test_amounts_have_units_that_people_use(allocatable: dict[str, str], said: s
 
 def test_the_pods_of_one_rank_come_in_the_order_in_which_they_ran() -> None:
     def pod(name: str, index: int, created: str) -> Document:
-        labels = {LABEL_REPLICATED_JOB: "node", LABEL_INDEX: str(index)}
-        return {"metadata": {"name": name, "labels": labels, "creationTimestamp": created}}
+        return builders.pod(index, name=name, created=created)
 
     pods = [
         pod("a-resumed", 1, "2026-11-26T02:42:37Z"),

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.builders import train_job
 from tests.repository import ROOT
+from trainwright.api.objects import wire
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.render import runtime_problems, runtime_warnings
 from trainwright.controller.cli.rendering.schemas import validate
@@ -96,8 +98,7 @@ def test_a_job_of_every_shipped_runtime_is_rendered(
 ) -> None:
     nodes = 1 if spec is TUNE else 2
     spec = {"runtimeRef": {"name": name}, **spec, "trainer": {"numNodes": nodes, **spec.get("trainer", {})}}
-    job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "j"}, "spec": spec}
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(wire(train_job("j", "", uid="", **spec))))
 
     assert main(["render", "-f", str(tmp_path / "job.yaml")]) == 0
 

@@ -4,15 +4,15 @@
 from collections.abc import Collection
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.builders import RUNNING, counts, jobset, pod, progress, train_job
-from tests.findings import declare_writer
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Key, wire
 from trainwright.api.surroundings import present
-from trainwright.api.trainer.v1alpha1 import TrainerStatus
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.controller.runtime import NO_SERVERS, Manager
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.simulation.virtual import VirtualCluster
@@ -36,6 +36,7 @@ class Reports:
         self._cluster, self._stored, self.advance = cluster, cluster.stored, cluster.stored.advance
         self._events = cluster.changes("events")
         self._records: JobRecords
+        self._findings: JobFindings
         self.job = self._stored.create(wire(train_job("job", SPACE, uid="")))
         owner = self.job
         self._stored.create(wire(jobset(name="job", namespace=SPACE, uid="", owner=owner)))
@@ -50,7 +51,7 @@ class Reports:
             records.watch(manager.cache)
             manager.cache.informer(JobSet)
             declare_pods(manager.cache)
-            findings = JobFindings(records)
+            self._findings = findings = JobFindings(records)
 
             async def no_runtime(_: object) -> None:
                 return None
@@ -66,7 +67,6 @@ class Reports:
                 is_alone=is_alone,
                 now=present().now,
             )
-            declare_writer(manager, findings, present().now)
             return manager
 
         cluster.run(boot)
@@ -109,8 +109,10 @@ class Reports:
 
     @property
     def reason(self) -> str:
-        job = self._stored.wait("trainjob", "job", namespace=SPACE)
-        return next((one["reason"] for one in job["status"].get("conditions") or () if one["type"] == "Stalled"), "")
+        """Of the condition that the job is to have; empty: none. No controller writes it here."""
+        job = msgspec.convert(self._stored.wait("trainjob", "job", namespace=SPACE), TrainJob)
+        found = [one.condition for one in self._findings.of(job) if one.condition is not None]
+        return found[0].reason if found else ""
 
     @property
     def notes(self) -> list[str]:
@@ -134,9 +136,9 @@ def reports_on(reports: Reports, seconds: int, silent: float, *, again: Collecti
 
 
 def test_a_rank_that_stops_to_report_while_others_go_on_is_named(alone: Reports) -> None:
-    reports_on(alone, 300, 0, again=NAMES[:2])
+    reports_on(alone, 240, 0, again=NAMES[:2])
     assert alone.reason == ""
-    reports_on(alone, 120, 300, again=NAMES[:2])
+    reports_on(alone, 120, 240, again=NAMES[:2])
     assert alone.reason == "RankSilent"
     (note,) = alone.notes
     assert note.startswith("rank 1 has sent no report since ")
@@ -214,8 +216,10 @@ def test_a_report_that_is_on_its_way_counts(alone: Reports) -> None:
     alone.stores(1)
     alone.advance(200)
     alone.come({})
-    alone.advance(100)
+    alone.advance(99)
     assert alone.reason == ""
+    alone.advance(2)
+    assert alone.reason == "NoAdvance"  # and not NoReport
 
 
 @pytest.mark.parametrize(

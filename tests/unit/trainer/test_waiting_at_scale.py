@@ -10,22 +10,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.findings import declare_writer
+from tests.builders import counts, jobset, train_job
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.objects import Key, wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import NO_SERVERS, Manager, ProcessSettings
+from trainwright.controller.runtime import NO_SERVERS, Backoff, Done, KubernetesError, Manager, ProcessSettings, Result
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.runtime.testing.clock import JumpingLoop, jumping, settle
-from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
 from trainwright.controller.runtime.testing.scripted import status_body as failure
 from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.status import status_patch, wanted_status
 from trainwright.controller.trainer.why import Explanation, waiting
 from trainwright.controller.trainer.why.reader import Reader
 from trainwright.plugins.contract import JobState
@@ -44,9 +45,7 @@ class World(ScriptedTransport):
     def __init__(self, names: list[str]) -> None:
         super().__init__()
         self.version = 1000
-        self.jobs = {
-            name: build(TrainJob.RESOURCE, name, version="1", spec={"runtimeRef": {"name": "r"}}) for name in names
-        }
+        self.jobs = {name: self.job(name, "1") for name in names}
         self.streams: dict[str, list[LiveStream]] = {}
         self.removed: dict[str, float] = {}
         """When each job lost the condition."""
@@ -81,11 +80,12 @@ class World(ScriptedTransport):
         self.version += 1
         return str(self.version)
 
+    def job(self, name: str, version: str) -> dict[str, Any]:
+        return wire(train_job(name, uid=f"uid-{name}", version=version))
+
     def jobset(self, name: str, version: str, ready: int = 0) -> dict[str, Any]:
-        counts = {"name": "node", "active": 1, "ready": ready, "succeeded": 0, "failed": 0, "suspended": 0}
-        spec = {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {}}]}
-        status = {"replicatedJobsStatus": [counts]}
-        return build(JobSet.RESOURCE, name, version=version, owner=self.jobs[name], spec=spec, status=status)
+        node, counted = {"name": "node", "replicas": 1, "template": {}}, [counts(active=1, ready=ready)]
+        return wire(jobset(node, name=name, uid=f"set-{name}", version=version, owner=self.jobs[name], counted=counted))
 
     def trains(self, name: str, ready: int = 1) -> None:
         """The pods of the job become ready, or are not any more."""
@@ -93,9 +93,7 @@ class World(ScriptedTransport):
 
     def appears(self, name: str) -> None:
         """A job is created, and its JobSet."""
-        self.jobs[name] = build(
-            TrainJob.RESOURCE, name, version=self.next_version(), spec={"runtimeRef": {"name": "r"}}
-        )
+        self.jobs[name] = self.job(name, self.next_version())
         self.show(TrainJob.RESOURCE, "ADDED", self.jobs[name])
         self.show(JobSet.RESOURCE, "ADDED", self.jobset(name, self.next_version()))
 
@@ -159,8 +157,22 @@ async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     def now() -> dt.datetime:
         return START + dt.timedelta(seconds=loop.time())
 
+    async def write(key: Key) -> Result:
+        """In place of the TrainJob's controller, which would make the JobSets too."""
+        job = manager.cache.get(TrainJob, key.name, key.namespace)
+        if job is None:
+            return Done()
+        wanted = wanted_status(job, None, None, settled=False, findings=findings.of(job), now=now)
+        if (patch := status_patch(job, wanted)) is None:
+            return Done()
+        try:
+            await manager.client.patch(TrainJob, key.name, key.namespace, patch, type="merge", subresource="status")
+        except KubernetesError as error:
+            return Backoff("not written", error=error)
+        return Done()
+
     waiting.WaitingConditions(manager, JobSet, (), records, findings, now=now)
-    declare_writer(manager, findings, now)
+    manager.controller("writer").for_(TrainJob).source(findings.changed).reconcile(write, workers=16)
     task = asyncio.ensure_future(manager.run())
     await settle()
     try:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests import builders
 from tests.integration.local.controllers.conftest import CONTAINER, World, conditions, living
 from trainwright.api.kubernetes.core.v1 import PersistentVolumeClaim, Pod
-from trainwright.api.objects import Document, deletion_timestamp_of, key_of, labels_of, name_of
+from trainwright.api.objects import Document, deletion_timestamp_of, key_of, labels_of, name_of, wire
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.controllers.objects import JOBSET, NODE
 from trainwright.controller.runtime.errors import Invalid
@@ -122,11 +123,7 @@ async def test_ranks_that_fail_together_cost_one_retry(real: World) -> None:
 
 async def told(real: World) -> Explanation:
     """What is said of the TrainJob whose JobSet it is."""
-    job: Document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
-    job |= {
-        "metadata": {"name": "train", "namespace": real.namespace, "uid": "uid"},
-        "spec": {"runtimeRef": {"name": "r"}},
-    }
+    job = wire(builders.train_job("train", real.namespace, uid="uid"))
     found = [one for kind in (JOBSET, BATCH_JOB, Pod.RESOURCE) for one in await real.all(kind)]
     for one in found:
         if one["kind"] == "JobSet":

@@ -5,12 +5,13 @@ from typing import Any
 
 import yaml
 
+from tests.builders import train_job
 from tests.dashboards import Faulty
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, wire
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.cluster import RunningServer
@@ -41,13 +42,9 @@ class World:
         trainer: Document = {"numNodes": 2}
         if env is not None:
             trainer["env"] = [{"name": key, "value": value} for key, value in env.items()]
-        document = {
-            "apiVersion": TrainJob.RESOURCE.api_version,
-            "kind": "TrainJob",
-            "metadata": {"name": name, "namespace": self.space},
-            "spec": {"runtimeRef": {"name": runtime, "kind": "TrainingRuntime"}, "trainer": trainer},
-        }
-        made = await self.client.create(document, kind=TrainJob.RESOURCE)
+        reference = {"name": runtime, "kind": "TrainingRuntime"}
+        job = train_job(name, self.space, uid="", runtimeRef=reference, trainer=trainer)
+        made = await self.client.create(wire(job), kind=TrainJob.RESOURCE)
         if progress or reported:
             await self.report(name, **progress)
         return made

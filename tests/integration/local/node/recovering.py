@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tests import builders
 from tests.repository import ROOT
 from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim
 from trainwright.api.manifest import documents
+from trainwright.api.objects import wire
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import SECONDS, eventually
@@ -111,12 +113,8 @@ async def train(
 def train_job(runtime: str, annotations: Mapping[str, str]) -> Document:
     """The job `j` of a runtime of its namespace."""
     marks = {f"trainwright.dev/{name}": value for name, value in annotations.items()}
-    return {
-        "apiVersion": TrainJob.RESOURCE.api_version,
-        "kind": "TrainJob",
-        "metadata": {"name": "j", "namespace": "default", "annotations": marks},
-        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": runtime}},
-    }
+    reference = {"kind": "TrainingRuntime", "name": runtime}
+    return wire(builders.train_job("j", "default", uid="", annotations=marks, runtimeRef=reference))
 
 
 async def pid(marks: Path, attempt: int, rank: int, *, seconds: float = SECONDS) -> int:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders import train_job
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.objects import Document, name_of, uid_of, wire
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.cli.local import ends, feasibility
 from trainwright.controller.cli.local.follower import Follower
@@ -57,12 +58,7 @@ def runtime(meeting: Path) -> Document:
 
 
 def job() -> Document:
-    return {
-        "apiVersion": TrainJob.RESOURCE.api_version,
-        "kind": "TrainJob",
-        "metadata": {"name": "j", "namespace": "default"},
-        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "fails"}},
-    }
+    return wire(train_job("j", "default", uid="", runtimeRef={"kind": "TrainingRuntime", "name": "fails"}))
 
 
 def jobs_of(cluster: RunningCluster, settings: NodeSettings) -> LocalJobs:

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
+from tests import builders
 from tests.integration.local.node.conftest import running_node
 from tests.unit.local.node.modes import MODES
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.objects import wire
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.local.podaccess import LogRequest
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.plugins.testing import replicated_job
 
 pytestmark = pytest.mark.real_control_plane("the real controllers")
 
@@ -69,13 +72,8 @@ def jobset(name: str, namespace: str, go: Path) -> Document:
         "ports": [{"containerPort": 29500}],
     }
     pod = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container]}
-    job = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "template": {"spec": pod}}
-    return {
-        "apiVersion": JOBSET.api_version,
-        "kind": "JobSet",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"replicatedJobs": [{"name": "node", "template": {"spec": job}}]},
-    }
+    node = replicated_job(pod=pod, parallelism=3, completions=3, completionMode="Indexed")
+    return wire(builders.jobset(node, name=name, namespace=namespace, uid=""))
 
 
 def is_completed(found: Document) -> bool:
