@@ -14,6 +14,7 @@ from trainwright.controller.optimization import names, question
 from trainwright.controller.optimization.trials import State, Trials
 from trainwright.controller.runtime import Client, Forbidden, NotFound
 from trainwright.controller.views.cluster import if_there
+from trainwright.controller.views.importance import COMMAND
 from trainwright.controller.views.search import SearchView, TrialView, search_of
 
 ENOUGH = 10
@@ -138,12 +139,10 @@ class Searches:
 
 async def _asked(job: OptimizationJob, view: SearchView) -> tuple[dict[str, float] | None, str]:
     trials: Trials = {one.trial.number: one.trial for one in view.trials}
-    asked = question.question(job, trials, sampler_name="random") | {"importance": True}
     try:
-        answer = await question.in_process(asked, question.COMMAND, question.SECONDS)
+        return await question.in_process(question.question(job, trials), COMMAND, question.SECONDS), ""
     except question.NoAnswerError as error:
         return None, str(error)
-    return answer["importance"], ""
 
 
 def _parameter(one: ParameterSpec) -> SearchParameter:

@@ -2,30 +2,26 @@
 """Checks OptimizationJobs at submit, beside the rules of their schema: names, annotations, variables, the template."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from trainwright.api.objects import annotations_of, deletion_timestamp_of
-from trainwright.api.trainer.v1alpha1 import OptimizationJob
-from trainwright.api.trainer.v1alpha1.constants import KIND_CLUSTER_TRAINING_RUNTIME
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, OptimizationJob
 from trainwright.api.trainer.v1alpha1.queues import LABEL_QUEUE
-from trainwright.api.trainer.v1alpha1.runtimes import Runtime, replicated_jobs_of
+from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, replicated_jobs_of
 from trainwright.controller.optimization import names, sampler
 from trainwright.controller.optimization.plan import train_job
 from trainwright.controller.optimization.question import sampler_of
-from trainwright.controller.runtime import AlreadyExists, Client, ErrorCause, KubernetesError
+from trainwright.controller.runtime import AlreadyExists, Client, ErrorCause, KubernetesError, Manager
 
-RuntimeOf = Callable[[str, str, str], Runtime | None]
-"""Takes kind, namespace and name of a runtime; None: it is not known."""
 _TEMPLATE = "spec.trainJobTemplate"
 _POD_SUFFIX = "-abcde"
 """As long as what Kubernetes appends to the name of a pod."""
 
 
-async def refusals(
-    job: OptimizationJob, old: OptimizationJob | None, client: Client, runtime_of: RuntimeOf
-) -> Sequence[ErrorCause]:
+async def refusals(job: OptimizationJob, old: OptimizationJob | None, manager: Manager) -> Sequence[ErrorCause]:
     """Every reason to refuse the job, or a change that brings it. The spec of a stored job cannot change."""
     found = [*_annotation_problems(job), *_sampler_problems(job)]
     if old is not None:
@@ -33,8 +29,8 @@ async def refusals(
             return ()  # it has to lose its finalizers
         before = [*_annotation_problems(old), *_sampler_problems(old)]
         return [one for one in found if one not in before]
-    found += [*_name_problems(job, runtime_of), *_parameter_problems(job)]
-    return found or await _template_problems(job, client)
+    found += [*_name_problems(job, manager), *_parameter_problems(job)]
+    return found or await _template_problems(job, manager.client)
 
 
 def _annotation_problems(job: OptimizationJob) -> Iterable[ErrorCause]:
@@ -59,11 +55,14 @@ def _annotation_problems(job: OptimizationJob) -> Iterable[ErrorCause]:
         yield _invalid(_annotation(names.ANNOTATION_PRUNER), message)
 
 
-def _name_problems(job: OptimizationJob, runtime_of: RuntimeOf) -> Iterable[ErrorCause]:
+def _name_problems(job: OptimizationJob, manager: Manager) -> Iterable[ErrorCause]:
     trials = names.limit_of(job)
     longest = names.longest_name(trials)
     reference = job.spec.train_job_template.spec.runtime_ref
-    runtime = runtime_of(reference.kind or KIND_CLUSTER_TRAINING_RUNTIME, job.namespace, reference.name)
+    kind = next((one for one in RUNTIMES if one.RESOURCE.kind == reference.kind), ClusterTrainingRuntime)
+    runtime = None
+    with suppress(KubernetesError):  # the first list may not have arrived yet
+        runtime = manager.cache.get(kind, reference.name, job.namespace if kind.RESOURCE.namespaced else "")
     if runtime is not None:
         longest -= max((len(_pod_of(job, one)) for one in replicated_jobs_of(runtime)), default=0)
     if len(job.name) > longest:
@@ -109,7 +108,8 @@ def _sampler_problems(job: OptimizationJob) -> Iterable[ErrorCause]:
 
 async def _template_problems(job: OptimizationJob, client: Client) -> Sequence[ErrorCause]:
     """What the API server, and with it the trainer, says of a dry run that creates the TrainJob of the last trial."""
-    samples = {one.name: _sample(one.search_space) for one in job.spec.parameters}
+    space = [sampler.Parameter.of(msgspec.to_builtins(one)) for one in job.spec.parameters]
+    samples = {one.name: one.at(0.5) for one in space}
     try:
         await client.create(train_job(job, names.limit_of(job), samples, owned=False), dry_run=True)
     except AlreadyExists:
@@ -117,15 +117,6 @@ async def _template_problems(job: OptimizationJob, client: Client) -> Sequence[E
     except KubernetesError as error:
         return [_invalid(_TEMPLATE, str(error))]
     return ()
-
-
-def _sample(space: object) -> str:
-    """A value of a search space."""
-    categorical = getattr(space, "categorical", None)
-    if categorical is not None:
-        return str(categorical.choices[0])
-    numbers = getattr(space, "uniform", None) or getattr(space, "log_uniform", None)
-    return str(numbers.min) if numbers is not None else "0"
 
 
 def _annotation(name: str) -> str:

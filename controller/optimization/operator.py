@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
 from trainwright.api.conditions import find_true
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import (
@@ -18,18 +20,19 @@ from trainwright.api.objects import (
     Key,
     annotations_of,
     controller_of,
+    dig,
     is_controlled_by,
+    managed_fields_of,
     owner_reference,
     resource_version_of,
     uid_of,
 )
 from trainwright.api.times import Now, wall_clock
-from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, OptimizationJob, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import OptimizationJob, TrainJob
 from trainwright.api.trainer.v1alpha1.completion import is_finished
-from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
+from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES
 from trainwright.controller.optimization import names, plan
 from trainwright.controller.optimization.admission import refusals
-from trainwright.controller.optimization.metrics import SearchMetrics
 from trainwright.controller.optimization.question import Ask, NoAnswerError, ask, checked, question
 from trainwright.controller.optimization.trials import (
     RECORD_KEY,
@@ -83,6 +86,21 @@ class Record:
     """By number of a running trial, the step up to which the pruner has judged it."""
 
 
+class SearchMetrics:
+    """How trials end, and how long the sampler takes. They come from the leader alone; no label names a search."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        ended = Counter("trainer_search_trials_total", "Trials that have ended.", ["state"], registry=registry)
+        # All from the start: Prometheus cannot see the rise to the first value of a new series.
+        self.trials: dict[State, Counter] = {one: ended.labels(one) for one in State if one is not State.RUNNING}
+        self.suggestion_seconds = Histogram(
+            "trainer_search_suggestion_duration_seconds",
+            "Time to an answer of the sampler.",
+            buckets=(0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60),
+            registry=registry,
+        )
+
+
 class Searches:
     """The operator; `app` declares it."""
 
@@ -90,8 +108,9 @@ class Searches:
         self.app = App("optimization")
         self._ask, self._now = ask, now
         self._records: dict[Key, Record] = {}
-        self._manager: Manager | None = None
-        self._metrics: SearchMetrics  # of the manager that this joins before anything is reconciled
+        # Of the manager that this joins before anything is asked or reconciled.
+        self._manager: Manager
+        self._metrics: SearchMetrics
         self.app.reconciles(
             OptimizationJob,
             name="optimizationjob",
@@ -112,17 +131,7 @@ class Searches:
 
     async def validate(self, job: OptimizationJob, request: AdmissionRequest[OptimizationJob]) -> Sequence[ErrorCause]:
         """Every reason to refuse a job."""
-        manager = self._manager
-        assert manager is not None
-
-        def runtime_of(kind: str, namespace: str, name: str) -> Runtime | None:
-            with suppress(KubernetesError):  # the first list may not have arrived yet
-                if kind == TrainingRuntime.RESOURCE.kind:
-                    return manager.cache.get(TrainingRuntime, name, namespace)
-                return manager.cache.get(ClusterTrainingRuntime, name)
-            return None
-
-        return await refusals(job, request.old, manager.client, runtime_of)
+        return await refusals(job, request.old, self._manager)
 
     # ------------------------------------------------------------------ one pass
 
@@ -163,7 +172,7 @@ class Searches:
         found = ctx.list(TrainJob, owned=True)
         trials = read(job, found, record.trials, self._now())
         for trial in gone(trials, found, job):
-            if not await _is_there(job, ctx, trial.number):
+            if await _train_job(job, ctx, trial.number) is None:  # the cache may not show it yet
                 trials[trial.number] = without_train_job(trial)
         over = {number for number, one in record.trials.items() if one.is_over}
         ended = [one for one in trials.values() if one.is_over and one.number not in over]
@@ -234,9 +243,7 @@ class Searches:
         try:
             await ctx.manager.client.create(document, kind=TrainJob)
         except AlreadyExists:
-            name = names.train_job_name(job.name, number)
-            there = await ctx.manager.client.get(TrainJob, name, job.namespace)
-            if not is_controlled_by(there, job):
+            if (there := await _train_job(job, ctx, number)) is None:
                 raise
             # Another manager made it, or this one did not hear of its success.
             return read(job, [there], {}, self._now())[number]
@@ -244,8 +251,7 @@ class Searches:
 
     def _stands(self, job: OptimizationJob, ctx: Context, record: Record) -> bool:
         """Whether the search has ended, and its record was deleted since: nothing is left that could say otherwise."""
-        ended = any(find_true(job.status_or_empty.conditions, one) for one in (names.COMPLETE, names.FAILED))
-        if not ended or record.trials:
+        if record.trials or not any(_is_ours(job, one, ctx) for one in (names.COMPLETE, names.FAILED)):
             return False
         return all(one.is_over for one in read(job, ctx.list(TrainJob, owned=True), {}, self._now()).values())
 
@@ -303,18 +309,25 @@ class Searches:
         return None
 
 
+def _is_ours(job: OptimizationJob, condition: str, ctx: Context) -> bool:
+    """Whether the condition is True, and was written by this operator."""
+    fields = managed_fields_of(job, ctx.manager.applier.field_manager, "status")
+    written = dig(fields, "f:status.f:conditions") or {}
+    return find_true(job.status_or_empty.conditions, condition) is not None and f'k:{{"type":"{condition}"}}' in written
+
+
 def _is_refusal(error: KubernetesError) -> bool:
     """Whether the API server has refused a request, which it would refuse again."""
     return getattr(error, "status", 0) in _REFUSALS
 
 
-async def _is_there(job: OptimizationJob, ctx: Context, number: int) -> bool:
-    """Whether the TrainJob of a trial exists, though the cache does not show it."""
+async def _train_job(job: OptimizationJob, ctx: Context, number: int) -> TrainJob | None:
+    """The TrainJob of a trial, from the API server; None: there is none that belongs to the search."""
     try:
         found = await ctx.manager.client.get(TrainJob, names.train_job_name(job.name, number), job.namespace)
     except NotFound:
-        return False
-    return is_controlled_by(found, job)
+        return None
+    return found if is_controlled_by(found, job) else None
 
 
 def _tell(job: OptimizationJob, ctx: Context, trial: Trial) -> None:

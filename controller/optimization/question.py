@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -76,7 +76,6 @@ def question(job: OptimizationJob, trials: Trials, numbers: Iterable[int] = (), 
             for one in trials.values()
         ],
         "numbers": list(numbers),
-        "importance": False,
     }
 
 
@@ -125,7 +124,8 @@ async def in_process(asked: Document, command: Iterable[str], seconds: float) ->
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=_environment(os.environ),
+        # Libraries for mathematics start a thread for each processor unless they are told otherwise.
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
     )
     try:
         async with asyncio.timeout(seconds):
@@ -144,8 +144,3 @@ async def in_process(asked: Document, command: Iterable[str], seconds: float) ->
         return msgspec.json.decode(output, type=dict)
     except msgspec.DecodeError as error:
         raise NoAnswerError(f"the sampler's answer is not a JSON object: {error}") from None
-
-
-def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Libraries for mathematics start a thread for each processor unless they are told otherwise."""
-    return {**given, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -9,7 +9,7 @@ standard library only, so the image of the manager serves the whole API of Kubef
 and `gp`. For `qmc` and `cmaes` the libraries that Optuna uses are asked directly: its samplers keep their position and
 their state in the attributes of a study's own trials, and a history that is read back from a cluster has none.
 
-Exit code 1: the question cannot be answered. 3: a library is missing. The last line on stderr says why.
+Exit code 1: the question cannot be answered, and the last line on stderr says why.
 """
 
 import hashlib
@@ -31,7 +31,6 @@ Trial = Mapping[str, Any]
 
 LIBRARIES = {"tpe": ["optuna"], "gp": ["optuna", "scipy", "torch"], "qmc": ["scipy"], "cmaes": ["cmaes"]}
 """What a sampler imports. The extra `optimization` has all but torch, which takes 2 GB, and 250 MB of memory."""
-WRONG, MISSING = 1, 3
 _STARTUP = 10
 """TPE learns nothing from fewer trials, as Optuna's."""
 _ENOUGH_ENDED = 5
@@ -43,32 +42,23 @@ _ETA = 4
 class SamplerError(Exception):
     """The question cannot be answered; the text says why."""
 
-    code = WRONG
 
-
-class MissingLibraryError(SamplerError):
-    """A library of the sampler is not installed; the text says how to install it."""
-
-    code = MISSING
-
-
-def main() -> int:
+def serve(answering: Callable[[Question], object]) -> str | None:
+    """Answer the question of this process; returns what is wrong."""
     # Whatever a library prints belongs on stderr: stdout has the answer.
     out, sys.stdout = sys.stdout, sys.stderr
     try:
-        json.dump(answer(json.load(sys.stdin)), out, allow_nan=False)
+        json.dump(answering(json.load(sys.stdin)), out, allow_nan=False)
     except SamplerError as error:
-        print(error, file=sys.stderr)
-        return error.code
+        return str(error)
     except Exception as error:  # a library has failed
         traceback.print_exc()
-        print(f"the sampler failed: {type(error).__name__}: {error}", file=sys.stderr)
-        return WRONG
-    return 0
+        return f"the sampler failed: {type(error).__name__}: {error}"
+    return None
 
 
 def answer(question: Question) -> dict[str, Any]:
-    """The trials of `numbers`, the running trials to prune, and the importance of parameters if it is asked for.
+    """The trials of `numbers`, and the running trials to prune.
 
     The last trials are left out, and `exhausted` is true, if a grid has no more points. Raises SamplerError.
     """
@@ -80,7 +70,7 @@ def answer(question: Question) -> dict[str, Any]:
     trials = list(question["trials"])
     suggested: list[dict[str, Any]] = []
     for number in question["numbers"]:
-        values = suggest(question, space, _history(trials, space), number)
+        values = suggest(question, space, usable(trials, space), number)
         if values is None:
             break
         suggested.append({"number": number, "parameters": values})
@@ -89,7 +79,6 @@ def answer(question: Question) -> dict[str, Any]:
         "trials": suggested,
         "exhausted": len(suggested) < len(question["numbers"]),
         "prune": pruned(question),
-        "importance": _importance(question, space) if question.get("importance") else None,
     }
 
 
@@ -181,7 +170,7 @@ class Parameter:
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
 
-def _history(trials: Iterable[Trial], space: Sequence[Parameter]) -> list[Trial]:
+def usable(trials: Iterable[Trial], space: Sequence[Parameter]) -> list[Trial]:
     """The trials whose parameters are known and lie in the space, with these as values."""
     found: list[Trial] = []
     for trial in trials:
@@ -213,7 +202,7 @@ def _grid(_: Question, space: Sequence[Parameter], __: Sequence[Trial], number: 
 
 
 def _qmc(question: Question, space: Sequence[Parameter], _: Sequence[Trial], number: int) -> Values:
-    _libraries("qmc")
+    libraries("qmc")
     qmc = importlib.import_module("scipy.stats.qmc")
     sobol = qmc.Sobol(len(space), scramble=True, rng=question["seed"])
     if number > 1:
@@ -223,7 +212,7 @@ def _qmc(question: Question, space: Sequence[Parameter], _: Sequence[Trial], num
 
 def _cmaes(question: Question, space: Sequence[Parameter], history: Sequence[Trial], number: int) -> Values:
     """A whole population of ended trials makes a generation; the next trials are drawn from what it taught."""
-    (cmaes,) = _libraries("cmaes")
+    (cmaes,) = libraries("cmaes")
     import numpy as np  # noqa: PLC0415
 
     numbers = [one for one in space if one.is_number]
@@ -234,7 +223,7 @@ def _cmaes(question: Question, space: Sequence[Parameter], history: Sequence[Tri
     sign = -1 if _maximizes(question) else 1
     ended = [
         (np.array([one.share(trial["parameters"][one.name]) for one in numbers]), sign * trial["value"])
-        for trial in _complete(history)
+        for trial in complete(history)
     ]
     for first in range(0, len(ended) - evolution.population_size + 1, evolution.population_size):
         evolution.tell(ended[first : first + evolution.population_size])
@@ -243,7 +232,7 @@ def _cmaes(question: Question, space: Sequence[Parameter], history: Sequence[Tri
 
 
 def _tpe(question: Question, space: Sequence[Parameter], history: Sequence[Trial], number: int) -> Values:
-    (optuna,) = _libraries("tpe")
+    (optuna,) = libraries("tpe")
     if number <= _STARTUP:
         return _spread(question, space, number)
     # Jointly over all parameters; running trials count as bad ones, so that parallel trials do not crowd together.
@@ -274,14 +263,14 @@ def _spread(question: Question, space: Sequence[Parameter], number: int) -> Valu
 
 
 def _gp(question: Question, space: Sequence[Parameter], history: Sequence[Trial], number: int) -> Values:
-    optuna, *_ = _libraries("gp")
+    optuna, *_ = libraries("gp")
     return _asked(optuna, optuna.samplers.GPSampler(seed=_seed(question, number)), question, space, history)
 
 
 def _asked(
     optuna: Any, sampler: Any, question: Question, space: Sequence[Parameter], history: Sequence[Trial]
 ) -> Values:
-    asked = _study(question, space, history, sampler).ask(_distributions(optuna, space))
+    asked = study(question, space, history, sampler).ask(_distributions(optuna, space))
     return {one.name: one.text(asked.params[one.name]) for one in space}
 
 
@@ -293,28 +282,10 @@ _SAMPLERS: Mapping[str, Callable[[Question, Sequence[Parameter], Sequence[Trial]
     "tpe": _tpe,
     "gp": _gp,
 }
-SAMPLERS = tuple(_SAMPLERS)
 
 
-def _importance(question: Question, space: Sequence[Parameter]) -> dict[str, float]:
-    """How much of the differences between values each parameter explains, as shares of 1; empty if that is unknown."""
-    (optuna,) = _libraries("tpe")
-    history = _complete(_history(question["trials"], space))
-    if len({trial["value"] for trial in history}) < 2:
-        return {}
-    found = optuna.importance.get_param_importances(_study(question, space, history, None))
-    return {name: share for name, share in found.items() if math.isfinite(share)}
-
-
-def _study(question: Question, space: Sequence[Parameter], history: Sequence[Trial], sampler: Any) -> Any:
-    (optuna,) = _libraries("tpe")
-    states = optuna.trial.TrialState
-    known = {
-        "running": states.RUNNING,
-        "complete": states.COMPLETE,
-        "failed": states.FAIL,
-        "pruned": states.PRUNED,
-    }
+def study(question: Question, space: Sequence[Parameter], history: Sequence[Trial], sampler: Any) -> Any:
+    (optuna,) = libraries("tpe")
     study = optuna.create_study(direction="maximize" if _maximizes(question) else "minimize", sampler=sampler)
     distributions = _distributions(optuna, space)
     for trial in history:
@@ -323,7 +294,7 @@ def _study(question: Question, space: Sequence[Parameter], history: Sequence[Tri
             told = {0: trial["value"]}
         study.add_trial(
             optuna.trial.create_trial(
-                state=known[trial["state"]],
+                state=optuna.trial.TrialState["FAIL" if trial["state"] == "failed" else trial["state"].upper()],
                 params=dict(trial["values"]),
                 distributions=distributions,
                 value=trial["value"] if trial["state"] == "complete" else None,
@@ -345,23 +316,18 @@ def _distributions(optuna: Any, space: Iterable[Parameter]) -> dict[str, Any]:
     return found
 
 
-def require(sampler: str) -> None:
-    """Raises MissingLibraryError if a library of the sampler is not installed."""
-    if sampler in LIBRARIES:
-        _libraries(sampler)
-
-
-def _libraries(sampler: str) -> list[Any]:
+def libraries(sampler: str) -> list[Any]:
+    """Import what the sampler needs. Raises SamplerError, which says how to install it."""
     # Optuna warns of what is experimental, each time, and logs each trial.
     warnings.simplefilter("ignore")
     try:
-        found = [importlib.import_module(name) for name in LIBRARIES[sampler]]
+        found = [importlib.import_module(name) for name in LIBRARIES.get(sampler, ())]
     except ImportError as error:
         from trainwright.api import extras  # noqa: PLC0415
 
         command = extras.install(LIBRARIES[sampler])
-        raise MissingLibraryError(f"{error.name or sampler} is not installed; install it with: {command}") from error
-    if "optuna" in LIBRARIES[sampler]:
+        raise SamplerError(f"{error.name or sampler} is not installed; install it with: {command}") from error
+    if "optuna" in sys.modules:
         logging.getLogger("optuna").setLevel(logging.ERROR)
     return found
 
@@ -375,7 +341,7 @@ def _maximizes(question: Question) -> bool:
     return bool(question["objective"]["direction"] == "Maximize")
 
 
-def _complete(trials: Iterable[Trial]) -> list[Trial]:
+def complete(trials: Iterable[Trial]) -> list[Trial]:
     return [one for one in trials if one["state"] == "complete" and one["value"] is not None]
 
 
@@ -391,7 +357,7 @@ def pruned(question: Question) -> list[dict[str, int]]:
         one["number"]: [(step, sign * value) for step, value in one.get("intermediate") or ()]
         for one in question["trials"]
     }
-    ended = [curves[one["number"]] for one in _complete(question["trials"])]
+    ended = [curves[one["number"]] for one in complete(question["trials"])]
     found: list[dict[str, int]] = []
     for trial in question["trials"]:
         curve = curves[trial["number"]]
@@ -448,4 +414,4 @@ def _from(curve: Curve, rung: int) -> float | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(answer))

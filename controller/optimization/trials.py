@@ -132,7 +132,8 @@ def _judged(job: OptimizationJob, train_job: TrainJob, known: Trial, now: dateti
     metric = job.spec.objectives[0].metric
     metrics = _metrics(train_job)
     trial = replace(known, value=None)
-    trial = _with_point(train_job, trial, metrics.get(metric)) if prunes(job) else trial
+    if ANNOTATION_PRUNER in annotations_of(job):
+        trial = _with_point(train_job, trial, metrics.get(metric))
     conditions = train_job.status_or_empty.conditions
     if (failed := find_true(conditions, CONDITION_FAILED)) is not None:
         message = shortened(one_line(failed.message or failed.reason), _MESSAGE)
@@ -206,11 +207,6 @@ def step_of(train_job: TrainJob) -> int | None:
 def percentage_of(train_job: TrainJob) -> int | None:
     status = train_job.status_or_empty.trainer_status
     return status.progress_percentage if status is not None else None
-
-
-def prunes(job: OptimizationJob) -> bool:
-    """Whether trials of the search are stopped early."""
-    return ANNOTATION_PRUNER in annotations_of(job)
 
 
 def _pruned_value(text: str) -> float | None:

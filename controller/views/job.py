@@ -188,6 +188,8 @@ class JobViews:
     deleted: Collection[Key] = ()
     trouble: str = ""
     """Why they may be old; empty: it is not."""
+    stopped: Collection[Key] = ()
+    """Searches of these jobs that somebody has stopped."""
 
 
 def report_of(job: TrainJob) -> Sample | None:

@@ -51,8 +51,8 @@ class SearchView:
     failed: bool
     paused: bool
     """Somebody has stopped it: no trial begins."""
-    holds_still: bool
-    """The operator has heard that it is paused: no trial begins from now on."""
+    heard: bool
+    """The operator says that it is paused. While it is: no trial begins from now on."""
     message: str
     """How it ended, or why no trial is made; empty: there is nothing to say."""
 
@@ -107,7 +107,7 @@ def search_of(
         ended=end.reason if end is not None else "",
         failed=failed is not None,
         paused=paused,
-        holds_still=paused and heard,
+        heard=heard,
         message=_PAUSED if paused else said.message if said is not None else "",
     )
 

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from unicodedata import combining, east_asian_width
 
 from trainwright.api.messages import counted
+from trainwright.api.objects import Key
 from trainwright.controller.trainer.progress.curve import COUNTERS
-from trainwright.controller.views.job import JobView, means_of
+from trainwright.controller.views.job import JobView, JobViews, means_of
 
 NONE = "-"
 AT_END = "the rank that reports is done"
@@ -156,16 +157,16 @@ def table(views: Sequence[JobView], *, namespaces: bool) -> list[str]:
     return aligned([list(columns), *([cell(view) for cell in columns.values()] for view in views)])
 
 
-def searches(views: Sequence[JobView]) -> list[str]:
-    """A line for each search that has trials among the jobs: how many are in which state."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for view in views:
+def searches(shown: JobViews) -> list[str]:
+    """A line for each search that has trials among the jobs: how many are in which state, and whether it is stopped."""
+    found: dict[Key, list[str]] = {}
+    for view in shown.views:
         if view.search:
-            found.setdefault((view.namespace, view.search), []).append(str(view.state))
+            found.setdefault(Key(view.namespace, view.search), []).append(str(view.state))
     return [
-        f"search {printable(name)}: {counted(len(states), 'trial')}, "
+        f"search {printable(key.name)}{' (stopped)' if key in shown.stopped else ''}: {counted(len(states), 'trial')}, "
         + ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
-        for (_, name), states in found.items()
+        for key, states in found.items()
     ]
 
 

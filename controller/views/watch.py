@@ -14,9 +14,19 @@ from datetime import UTC, datetime
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.objects import AnyObject, Document, Key, controller_of, key_of, resource_version_of, uid_of
+from trainwright.api.objects import (
+    AnyObject,
+    Document,
+    Key,
+    controller_of,
+    key_of,
+    labels_of,
+    resource_version_of,
+    uid_of,
+)
 from trainwright.api.times import Now, parse, wall_clock
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import OptimizationJob, TrainJob
+from trainwright.controller.optimization.names import LABEL_JOB, is_paused
 from trainwright.controller.runtime import Client, Event, Forbidden, NotFound
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.store import EventType
@@ -185,6 +195,8 @@ class WatchedJobs:
         self._attempts: dict[str, int] = {}
         """How many attempts have begun, by uid of the job, of JobSets that may be listed."""
         self._jobs: dict[Key, HeldJob] = {}
+        self.stopped: set[Key] = set()
+        """Searches that somebody has stopped; see `read_searches`."""
         self._undecodable: dict[Key, None] = {}
         self._subscribers: set[Subscriber] = set()
         self._again = asyncio.Event()
@@ -231,6 +243,13 @@ class WatchedJobs:
             if self._ended.sentence(job):
                 self._tell(key, deleted=False)
         return not any(map(self._ended.is_unread, unread.values()))
+
+    async def read_searches(self) -> None:
+        """Read which searches of these jobs are stopped. What may not be read is not known."""
+        if not self._name and any(LABEL_JOB in labels_of(held.job) for held in self._jobs.values()):
+            with suppress(NotFound, Forbidden):
+                found = await self._client.list(OptimizationJob, self._namespace)
+                self.stopped = {key_of(one) for one in found.items if is_paused(one)}
 
     async def keep_reading_ends(self) -> None:
         """Read them whenever a job has failed, while somebody looks."""

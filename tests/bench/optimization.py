@@ -15,10 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-COMMAND = (sys.executable, "-m", "trainwright.controller.optimization.sampler")
+from trainwright.controller.optimization.question import COMMAND
+from trainwright.controller.views import importance
+
 TRIALS = 100
 SCRIPT = """
 import os, time
@@ -35,7 +38,7 @@ with open(TIMES, "a") as file:
 """
 
 
-def question(sampler: str, *, importance: bool = False) -> dict[str, Any]:
+def question(sampler: str) -> dict[str, Any]:
     """Ten parameters, a hundred trials, one more."""
     space = {"uniform": {"min": "0", "max": "1", "type": "Float"}}
     names = [f"x{place}" for place in range(10)]
@@ -52,14 +55,13 @@ def question(sampler: str, *, importance: bool = False) -> dict[str, Any]:
         "pruner": None,
         "parameters": [{"name": name, "searchSpace": space} for name in names],
         "trials": trials,
-        "numbers": [] if importance else [TRIALS + 1],
-        "importance": importance,
+        "numbers": [TRIALS + 1],
     }
 
 
-def ask(asked: dict[str, Any]) -> tuple[float, float]:
+def ask(command: Sequence[str], asked: dict[str, Any]) -> tuple[float, float]:
     """CPU seconds and MiB of the process that answers."""
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(asked).encode())
@@ -91,8 +93,8 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20, help="of `local tune`")
     arguments = parser.parse_args()
     for name in ("random", "tpe", "qmc", "cmaes", "importance"):
-        asked = question("random" if name == "importance" else name, importance=name == "importance")
-        found = [ask(asked) for _ in range(arguments.rounds)]
+        command = importance.COMMAND if name == "importance" else COMMAND
+        found = [ask(command, question(name)) for _ in range(arguments.rounds)]
         cpu, memory = (statistics.median(one) for one in zip(*found, strict=True))
         print(f"{name:10} {cpu:5.2f} s CPU {memory:5.0f} MiB at {TRIALS} trials", flush=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -81,6 +81,11 @@ class LocalJobs:
         try:
             return await self.client.get(TRAINJOB, name, self.namespace)
         except NotFound as error:
+            if any(one.name == name for one in await self.searches()):
+                raise RefusedError(
+                    f"{name} is a search; its trials are the TrainJobs {name}-1, {name}-2 and so on: name one, or "
+                    f"see all with: trainwright explain {name}"
+                ) from error
             raise RefusedError(f"there is no TrainJob {name} in namespace {self.namespace}") from error
 
     async def pods(self, name: str) -> list[Document]:

@@ -35,13 +35,18 @@ async def found(client: Client, namespace: str, name: str) -> OptimizationJob | 
 
 async def pause(client: Client, job: OptimizationJob) -> SearchView:
     """Let no trial begin any more, and suspend those that are not over. Raises NotFound, KubernetesError."""
-    await _mark(client, job, on=True)
     deadline = time.monotonic() + _HEARD_SECONDS
+    # After a resume, the operator may still say that the search is paused: of the time before.
+    view = await read_search(client, job.namespace, job.name, wall_clock())
+    while view.heard and not view.paused and not view.ended and time.monotonic() < deadline:
+        await asyncio.sleep(_LOOK_SECONDS)
+        view = await read_search(client, job.namespace, job.name, wall_clock())
+    await _mark(client, job, on=True)
     while True:
         # First: a trial that begins before the operator hears of it is there when it has.
         view = await read_search(client, job.namespace, job.name, wall_clock())
         changed = await _suspend_trials(client, view, on=True)
-        if not changed and (view.ended or view.holds_still or time.monotonic() > deadline):
+        if not changed and (view.ended or view.heard or time.monotonic() > deadline):
             return view
         await asyncio.sleep(_LOOK_SECONDS)
 

@@ -97,8 +97,8 @@ def _check_search(arguments: argparse.Namespace) -> None:
     if found := sampler.problems(arguments.sampler, arguments.param):
         raise WrongUseError(found[0])
     try:
-        sampler.require(arguments.sampler)
-    except sampler.MissingLibraryError as error:
+        sampler.libraries(arguments.sampler)
+    except sampler.SamplerError as error:
         raise UserError(str(error)) from error
 
 

@@ -43,6 +43,7 @@ def picture_of(watched: WatchedJobs, news: Subscriber) -> JobViews:
         changed={Key(view.namespace, view.name) for view in views} if is_all else changed,
         deleted=deleted,
         trouble=f"shown as of an earlier time: {error}" if error is not None else "",
+        stopped=watched.stopped,
     )
 
 
@@ -75,7 +76,7 @@ class PlainDisplay(Display):
             print(*text.detail_lines(picture.views[0], picture.now), sep="\n")
         else:
             lines = text.table(picture.views, namespaces=self.namespaces)
-            print(*lines, *text.searches(picture.views), sep="\n")
+            print(*lines, *text.searches(picture), sep="\n")
 
     def show(self, picture: JobViews) -> None:
         moment = format_time(picture.now)
@@ -145,6 +146,7 @@ async def _progress(arguments: argparse.Namespace) -> int:
         if arguments.watch:
             return await follow(watched, news, output, one=bool(job))
         await watched.read_ends()
+        await watched.read_searches()
         picture = picture_of(watched, news)
         output.once(picture)
         return _exit_code(picture) if job else 0
@@ -157,6 +159,8 @@ async def follow(watched: WatchedJobs, news: Subscriber, output: Display, *, one
         with output.begin():
             while True:
                 await watched.read_ends()
+                if news.changed or news.everything:
+                    await watched.read_searches()
                 picture = picture_of(watched, news)
                 output.show(picture)
                 if one and all(view.is_over for view in picture.views):

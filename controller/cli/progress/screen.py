@@ -73,9 +73,9 @@ def layout(views: Sequence[JobView], width: int, *, namespaces: bool) -> Layout:
     return Layout(max(8, width - fixed), 0, 0, reported=False, loss=False, attempt=attempt)
 
 
-def overview(views: Sequence[JobView], console: Console, *, namespaces: bool, note: str = "") -> RenderableType:
+def overview(picture: JobViews, console: Console, *, namespaces: bool) -> RenderableType:
     """The table of all jobs, as far as it fits the terminal."""
-    searches = text.searches(views)
+    views, searches = picture.views, text.searches(picture)
     room = max(1, console.height - _AROUND - len(searches))
     shown = views[:room]
     fits = layout(shown, console.width, namespaces=namespaces)
@@ -90,7 +90,8 @@ def overview(views: Sequence[JobView], console: Console, *, namespaces: bool, no
         # Text, not str: rich reads square brackets in a str as markup.
         table.add_row(*(Text(cell, style) for cell, style in _cells(view, fits, console, namespaces=namespaces)))
     hidden = len(views) - room
-    notes = [*searches, f"{hidden} more jobs do not fit; name a namespace or a job" if hidden > 0 else "", note]
+    notes = [*searches, f"{hidden} more jobs do not fit; name a namespace or a job" if hidden > 0 else ""]
+    notes.append(picture.trouble)
     if not views:
         notes.insert(0, "no TrainJobs")
     return Group(table, *(Text(text.printable(one), "italic") for one in notes if one))
@@ -206,4 +207,4 @@ class TerminalDisplay:
     def _drawn(self, picture: JobViews, console: Console) -> RenderableType:
         if self.one and picture.views:
             return one_job(picture.views[0], console, picture.now, note=picture.trouble)
-        return overview(picture.views, console, namespaces=self.namespaces, note=picture.trouble)
+        return overview(picture, console, namespaces=self.namespaces)

@@ -20,11 +20,12 @@ import pytest_asyncio
 from tests import builders
 from tests.builders import train_job
 from tests.repository import ROOT, documents
+from tests.unit.optimization.conftest import optimization_job
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.objects import wire
 from trainwright.api.times import format_micro_time, wall_clock
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import OptimizationJob, TrainJob
 from trainwright.controller.cli.main import main
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.local.controllers import jobset
@@ -42,8 +43,10 @@ class World:
     def __init__(self, client: Client, kubeconfig: Path, space: str) -> None:
         self.client, self.kubeconfig, self.space = client, kubeconfig, space
 
-    async def create(self, name: str, **progress: Any) -> None:
-        await self.client.create(wire(train_job(name, self.space, uid="")), kind=TrainJob.RESOURCE)
+    async def create(self, name: str, *, labels: dict[str, str] | None = None, **progress: Any) -> None:
+        document = wire(train_job(name, self.space, uid=""))
+        document["metadata"]["labels"] = labels or {}
+        await self.client.create(document, kind=TrainJob.RESOURCE)
         await self.report(name, **progress)
 
     async def report(self, name: str, *, condition: str = "", **progress: Any) -> None:
@@ -77,7 +80,8 @@ def environment() -> dict[str, str]:
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
     async with api_server(tmp_path_factory.mktemp("server"), memory=True) as api:
         client = Client(api.transport())
-        found = documents(ROOT / "config" / "crd" / "trainer.kubeflow.org_trainjobs.yaml")
+        kinds = ("trainjobs", "optimizationjobs")
+        found = [one for kind in kinds for one in documents(ROOT / f"config/crd/trainer.kubeflow.org_{kind}.yaml")]
         definition = json.loads((Path(jobset.__file__).parent / "jobsets.crd.json").read_bytes())
         definition.pop("//")
         await install(client, [*found, definition], owner="test")
@@ -144,6 +148,15 @@ async def test_the_curve_begins_with_what_the_manager_recorded(world: World) -> 
     assert errors.startswith("note: earlier reports are not shown: ConfigMap bert-progress is damaged")
     await world.client.patch(ConfigMap, name, world.space, {"metadata": {"labels": None}}, type="merge")
     assert (await world.command("bert"))[2] == ""
+
+
+async def test_a_search_that_is_stopped(world: World) -> None:
+    await world.create("s-1", labels={"trainwright.io/optimization-job": "s"})
+    search = optimization_job("s", annotations={"trainwright.io/suspend": "true"})
+    search["metadata"]["namespace"] = world.space
+    await world.client.create(search, kind=OptimizationJob.RESOURCE)
+    _, out, _ = await world.command()
+    assert out.splitlines()[-1] == "search s (stopped): 1 trial, 1 Running"
 
 
 async def test_exit_codes(world: World, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from trainwright.controller.cli.main import main
 from trainwright.controller.cli.progress import screen
 from trainwright.controller.trainer.progress.curve import POINTS, Ring, Sample
 from trainwright.controller.views import text
-from trainwright.controller.views.job import History, JobView, as_json, observe, sorted_views, view_of
+from trainwright.controller.views.job import History, JobView, JobViews, as_json, observe, sorted_views, view_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
@@ -247,7 +247,7 @@ def test_attempts_have_a_column_once_a_job_was_restarted() -> None:
     console = Console(width=100, height=20, file=io.StringIO())
     for shown, has_column in (([again, first], True), ([first, unknown], False)):
         with console.capture() as drawn:
-            console.print(screen.overview(shown, console, namespaces=False))
+            console.print(screen.overview(JobViews(views=shown, now=NOW), console, namespaces=False))
         assert ("ATTEMPT" in drawn.get()) is has_column
 
 
@@ -295,7 +295,8 @@ def console(width: int = 120, height: int = 30) -> Console:
 
 def draw(*views: JobView, one: bool = True, **size: int) -> str:
     target = console(**size)
-    target.print(screen.one_job(views[0], target, NOW) if one else screen.overview(views, target, namespaces=False))
+    all_jobs = screen.overview(JobViews(views=views, now=NOW), target, namespaces=False)
+    target.print(screen.one_job(views[0], target, NOW) if one else all_jobs)
     assert isinstance(target.file, io.StringIO)
     return target.file.getvalue()
 
@@ -313,7 +314,7 @@ def test_a_job_that_does_not_go_on_is_not_green(*, one: bool) -> None:
 def test_the_live_table_fits_the_terminal(width: int) -> None:
     many = [*views(), *(seen(job(f"job-{number}")) for number in range(200))]
     target = Console(file=io.StringIO(), width=width, height=12)
-    target.print(screen.overview(many, target, namespaces=True, note="trouble"))
+    target.print(screen.overview(JobViews(views=many, now=NOW, trouble="trouble"), target, namespaces=True))
     assert isinstance(target.file, io.StringIO)
     lines = target.file.getvalue().splitlines()
     assert len(lines) <= 12
@@ -331,7 +332,7 @@ def test_long_names_are_cut_before_states_and_times(width: int) -> None:
     name = "a-rather-long-name-of-a-training-job-that-goes-on"
     one = seen(job(name, progressPercentage=42, estimatedRemainingSeconds=4000, metrics={"loss": "0.25"}))
     target = Console(file=io.StringIO(), width=width, height=12)
-    target.print(screen.overview([one], target, namespaces=False))
+    target.print(screen.overview(JobViews(views=[one], now=NOW), target, namespaces=False))
     assert isinstance(target.file, io.StringIO)
     head, row = target.file.getvalue().splitlines()
     assert ("…" in row) == (width <= 120)

@@ -14,6 +14,7 @@ from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import OptimizationJob, TrainJob
 from trainwright.controller.cli.arguments.values import parameter
 from trainwright.controller.cli.local import searches
+from trainwright.controller.cli.local.local_jobs import LocalJobs, RefusedError
 from trainwright.controller.cli.main import main
 from trainwright.controller.optimization import names, sampler
 from trainwright.controller.runtime import NotFound
@@ -138,7 +139,8 @@ class Cluster:
         self.job = optimization_job("s", numTrials=9, parallelTrials=2) | {"metadata": {"name": "s", "namespace": "n"}}
         self.job["metadata"]["uid"] = "search"
         self.trials = {"s-1": trial("s-1"), "s-2": trial("s-2", format_time(wall_clock()))}
-        self.looks = 0
+        self.looks = self.late = 0
+        """`late`: so many looks after a resume, the operator hears of it."""
         self.patched: list[str] = []
 
     async def get(self, kind: Any, name: str, _: str) -> Any:
@@ -149,12 +151,17 @@ class Cluster:
                 message = f"paused: until {names.ANNOTATION_SUSPEND} is removed"
                 heard = {"type": "Created", "status": "True", "reason": "R", "message": message}
                 self.job["status"] = {"conditions": [heard | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+            if not self.job["metadata"].get("annotations") and self.late:
+                self.late -= 1
+                self.job |= {} if self.late else {"status": {"conditions": []}}
             return msgspec.convert(self.job, OptimizationJob)
         if name not in self.trials:
             raise NotFound(name)
         return self.trials[name]
 
-    async def list(self, *_: Any, **__: Any) -> Any:
+    async def list(self, kind: Any, *_: Any, **__: Any) -> Any:
+        if kind is OptimizationJob:
+            return SimpleNamespace(items=[msgspec.convert(self.job, OptimizationJob)])
         return SimpleNamespace(items=[msgspec.convert(one, TrainJob) for one in self.trials.values()])
 
     async def patch(self, _: Any, name: str, __: str, patch: dict[str, Any]) -> None:
@@ -183,6 +190,25 @@ async def test_a_search_is_stopped_until_the_operator_has_heard_of_it_and_no_tri
     assert await searches.go_on(cluster, msgspec.convert(cluster.job, OptimizationJob))
     assert cluster.patched[3:] == ["s-1", "s-3", "s"]
     assert not await searches.go_on(cluster, msgspec.convert(cluster.job, OptimizationJob))
+
+
+async def test_a_pause_right_after_a_resume_is_not_taken_for_heard_because_the_one_before_was() -> None:
+    cluster: Any = Cluster()
+    job = msgspec.convert(cluster.job, OptimizationJob)
+    await searches.pause(cluster, job)
+    await searches.go_on(cluster, job)
+    cluster.late, cluster.patched = 2, []
+    await searches.pause(cluster, job)
+    assert (cluster.late, cluster.patched) == (0, ["s", "s-1", "s-3"])
+
+
+async def test_commands_for_jobs_say_that_a_name_is_that_of_a_search() -> None:
+    cluster: Any = Cluster()
+    jobs = LocalJobs(cluster, "n")
+    with pytest.raises(RefusedError, match=r"^s is a search; its trials are .* s-1, s-2 .* trainwright explain s$"):
+        await jobs.get("s")
+    with pytest.raises(RefusedError, match=r"^there is no TrainJob t in namespace n$"):
+        await jobs.get("t")
 
 
 def test_a_search_is_cleaned_when_it_has_ended_and_keeps_no_trial_that_has() -> None:

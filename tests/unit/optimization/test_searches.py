@@ -291,6 +291,16 @@ def test_what_others_write_into_the_status_goes(search: Search) -> None:
     assert search.conditions["Complete"][:2] == ("True", "MaxTrialsReached")
 
 
+def test_an_end_that_is_forged_before_the_first_record_goes(search: Search) -> None:
+    forged = {"conditions": [{"type": "Complete", "status": "True", **FORGED}]}
+    search.job(numTrials=2)  # before the manager runs
+    search.stored.patch("optimizationjob", "s", {"status": forged}, SPACE, subresource="status")
+    search.start()
+    search.advance(5)
+    assert list(search.running()) == ["s-1"]
+    assert "Complete" not in search.conditions
+
+
 @pytest.mark.parametrize("left", [[], ["s-2"]], ids=["none", "one"])
 def test_a_search_that_has_ended_does_not_begin_again(search: Search, left: list[str]) -> None:
     search.start()

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, Key
 from trainwright.api.trainer.v1alpha1 import OptimizationJob, TrainJob
 from trainwright.controller.views import search, text
-from trainwright.controller.views.job import History, sorted_views, view_of
+from trainwright.controller.views.job import History, JobViews, sorted_views, view_of
 from trainwright.controller.views.search import SearchView, search_of
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -106,7 +106,7 @@ def test_how_a_search_stands_in_words_and_as_data() -> None:
     assert "  the search is stopped: no trial begins until its annotation" in "\n".join(
         search.lines_of(view(stopped), {})
     )
-    assert (search.as_json(view(stopped), {})["state"], view(stopped).holds_still) == ("Paused", False)
+    assert (search.as_json(view(stopped), {})["state"], view(stopped).heard) == ("Paused", False)
     ended = view(search_job(condition("Failed", message="5 trials failed")))
     assert (ended.failed, ended.ended, ended.message) == (True, "Why", "5 trials failed")
     data = search.as_json(view(), waiting)
@@ -121,5 +121,8 @@ def test_trials_stand_together_in_lists_and_are_summed_up() -> None:
     other.metadata.name, other.metadata.labels = "alone", None
     views = sorted_views([view_of(one, History(), NOW) for one in [*JOBS, other]])
     assert [one.name for one in views] == ["digits-5", "digits-3", "digits-4", "digits-1", "alone"]
-    assert text.searches(views) == ["search digits: 4 trials, 1 Pending, 1 Failed, 2 Complete"]
-    assert text.searches(views[-1:]) == []
+    counts = "4 trials, 1 Pending, 1 Failed, 2 Complete"
+    assert text.searches(JobViews(views=views, now=NOW)) == [f"search digits: {counts}"]
+    stopped = JobViews(views=views, now=NOW, stopped=[Key("team", "digits")])
+    assert text.searches(stopped) == [f"search digits (stopped): {counts}"]
+    assert text.searches(JobViews(views=views[-1:], now=NOW)) == []

@@ -107,6 +107,6 @@ async def test_without_enough_trials_or_without_optuna_the_page_says_so(
         assert missing.problem.message == f"there is no OptimizationJob none in namespace {world.space}"
         job = await world.client.get(OptimizationJob.RESOURCE, "s", world.space)
         await trial(world, job, 10)
-        monkeypatch.setattr("trainwright.controller.optimization.question.COMMAND", ("false",))
+        monkeypatch.setattr("trainwright.controller.dashboard.searches.COMMAND", ("false",))
         found = await eventually(ask, is_whole(10))
         assert (found.importance, found.importance_note) == (None, "exit code 1")
