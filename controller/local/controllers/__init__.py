@@ -10,9 +10,8 @@ from collections.abc import Mapping
 
 from trainwright.controller.local.controllers.base import ControllerBase, ControllerSettings
 from trainwright.controller.local.controllers.claims import ClaimController
-from trainwright.controller.local.controllers.finished import FinishedJobs, FinishedPods
 from trainwright.controller.local.controllers.garbage import GarbageCollector
-from trainwright.controller.local.controllers.job import JobController
+from trainwright.controller.local.controllers.job import FinishedJobs, JobController
 from trainwright.controller.local.controllers.jobset import JobSetController
 from trainwright.controller.local.controllers.namespaces import AccountController, NamespaceController
 from trainwright.controller.local.controllers.roles import RoleController
@@ -23,7 +22,6 @@ CONTROLLERS: Mapping[str, type[ControllerBase]] = {
     "job": JobController,
     "jobset": JobSetController,
     "finished-jobs": FinishedJobs,
-    "finished-pods": FinishedPods,
     "namespace": NamespaceController,
     "accounts": AccountController,
     "roles": RoleController,

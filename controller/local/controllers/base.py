@@ -127,8 +127,6 @@ class ControllerSettings:
     """Folder in which each volume claim gets a folder; needed for `claims`."""
     check: Check | None = None
     """A check of the node's own before a pod is bound, such as for ports that all pods of a laptop share."""
-    finished_pods: int = 500
-    """Finished pods that are kept."""
 
 
 class ControllerBase(ABC):

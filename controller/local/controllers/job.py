@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reconciles Jobs: makes a plan and carries it out, until the plan is empty."""
+"""Reconciles Jobs: makes a plan and carries it out, until the plan is empty; deletes them at the end of their time."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,22 +11,33 @@ from trainwright.api.objects import (
     deletion_timestamp_of,
     key_of,
     namespace_of,
+    resource_version_of,
     spec_of,
     uid_of,
 )
-from trainwright.controller.local.controllers.base import ControllerBase, released
-from trainwright.controller.local.controllers.job_plan import SUCCESS_CRITERIA_MET, JobPlan, is_finished, plan
+from trainwright.controller.local.controllers.base import (
+    ControllerBase,
+    Plan,
+    PlannedWrite,
+    PlanningController,
+    released,
+    seconds_to_live,
+)
+from trainwright.controller.local.controllers.job_plan import (
+    COMPLETE,
+    FAILED,
+    SUCCESS_CRITERIA_MET,
+    is_finished,
+    plan,
+)
 from trainwright.controller.local.controllers.job_pods import NO_FAILURES, TRACKING, Failures, Pods, is_tracked
 from trainwright.controller.local.controllers.objects import JOB, POD
-from trainwright.controller.runtime import Backoff, Done, Event, Manager, NotFound, Result, RetryAfter
+from trainwright.controller.runtime import Backoff, Done, Event, Manager, NotFound, Result
 from trainwright.controller.runtime.errors import NotSynced, is_namespace_ending
 
 MANAGED_BY_US = "kubernetes.io/job-controller"
 RETRY_SECONDS = 60.0
 """Upper bound of the delay between two attempts to create a pod that is refused."""
-DELETED_SECONDS = 1.0
-"""How long the garbage collector has for a Job that is being deleted, before its end is told. kube-controller-manager
-looks at a Job so long after its pods have changed, and finds it gone: nobody is told that its killed pods failed."""
 
 
 @dataclass
@@ -38,8 +49,6 @@ class _Memory:
     end: Document | None = None
     """The last `JobPlan.end`."""
     ended_by_us: set[str] = field(default_factory=set)
-    last_since: datetime | None = None
-    """Since when nothing is left but to write the end of the Job, which is being deleted."""
 
 
 class JobController(ControllerBase):
@@ -78,8 +87,6 @@ class JobController(ControllerBase):
                 # What was created is counted, also if something was refused.
                 refusals = await self.write(step.writes, job)
                 continue
-            if (seconds := self._seconds_for_its_deletion(job, step, memory)) > 0:
-                return RetryAfter(seconds)
             memory.end = step.end
             if step.end is not None and step.end["type"] == SUCCESS_CRITERIA_MET:
                 memory.ended_by_us.update(map(uid_of, step.of("delete")))
@@ -93,15 +100,6 @@ class JobController(ControllerBase):
                 # Each refusal is in an event already.
                 return Backoff(str(remaining[0]), at_most=RETRY_SECONDS)
             return step.result()
-
-    def _seconds_for_its_deletion(self, job: Document, step: JobPlan, memory: _Memory) -> float:
-        """How long this step waits, because the Job is most likely gone then; 0: not at all."""
-        if not step.is_last or deletion_timestamp_of(job) is None:
-            memory.last_since = None
-            return 0.0
-        now = self.now()
-        memory.last_since = memory.last_since or now
-        return DELETED_SECONDS - (now - memory.last_since).total_seconds()
 
     # ------------------------------------------------------------------ pods without a Job
 
@@ -145,3 +143,30 @@ def _is_tracked(event: Event[Document]) -> bool:
 
 def _has_ended(event: Event[Document]) -> bool:
     return event.new is None or is_finished(event.new)
+
+
+# ---------------------------------------------------------------------- time to live
+#
+# https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
+
+
+def plan_for_finished(job: Document, now: datetime) -> Plan:
+    """Delete a Job when its time to live is over."""
+    left = seconds_to_live(job, now, COMPLETE, FAILED)
+    if left is None or deletion_timestamp_of(job) is not None:
+        return Plan()
+    if left > 0:
+        return Plan(look_again=left)
+    # With its version, because the time to live may just have been raised.
+    options = {"propagation": "Foreground", "resource_version": resource_version_of(job)}
+    return Plan(writes=[PlannedWrite(verb="delete", kind=JOB, obj=job, options=options)])
+
+
+class FinishedJobs(PlanningController):
+    """Reconciles Jobs that have ended."""
+
+    NAME, KIND = "finished-jobs", JOB
+
+    def plan(self, obj: Document) -> Plan:
+        """See `plan_for_finished`."""
+        return plan_for_finished(obj, self.now())

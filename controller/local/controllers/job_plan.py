@@ -31,9 +31,7 @@ from trainwright.controller.local.controllers.job_pods import (
     Pods,
     absent_indexes,
     count,
-    failures_of,
     index_of,
-    indexes_text,
     is_indexed,
     is_tracked,
     judge,
@@ -44,7 +42,6 @@ from trainwright.controller.local.controllers.job_pods import (
 )
 from trainwright.controller.local.controllers.objects import (
     POD,
-    finished_at,
     in_order_of_removal,
     is_ready,
     phase_of,
@@ -78,8 +75,6 @@ class JobPlan(Plan):
     """To remember once the status is written."""
     releases: list[PlannedWrite] = field(default_factory=list)
     """Once the status is written."""
-    is_last: bool = False
-    """Whether the Job has ended once this is written."""
 
 
 def plan(
@@ -112,11 +107,7 @@ class _Planner:
         if not self.status.get("startTime") and not self.is_suspended:
             self.status["startTime"] = format_time(now)
         self.indexed = is_indexed(job)
-        self.per_index = self.spec.get("backoffLimitPerIndex") is not None and self.indexed
         self.succeeded_indexes = pods.succeeded_indexes() if self.indexed else frozenset[int]()
-        self.failed_indexes = pods.failed_indexes() if self.per_index else frozenset[int]()
-        self.settled = self.succeeded_indexes | self.failed_indexes
-        self.waiting = pods.awaiting_replacement(self.settled) if self.per_index else {}
 
     def plan(self) -> JobPlan:
         end = self._end()
@@ -177,11 +168,6 @@ class _Planner:
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         if self._is_overdue():
             return "DeadlineExceeded", "Job was active longer than specified deadline"
-        failed, most = len(self.failed_indexes), self.spec.get("maxFailedIndexes")
-        if most is not None and failed > most:
-            return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
-        if failed and failed + len(self.succeeded_indexes) >= self.pods.completions:
-            return "FailedIndexes", "Job has failed indexes"
         return None
 
     def _succeeded(self) -> int:
@@ -229,19 +215,13 @@ class _Planner:
         missing = min(wanted - held - len(active), MOST_AT_ONCE)
         if missing <= 0 or not self.may_create:
             return
-        if self.per_index:
-            self._create_by_index(missing)
-            return
         delay = self.out.failures.seconds_left(self.now)
         if delay > 0:
             self._look_again(delay)
             return
         for index in self._pending_indexes(missing) if self.indexed else [None] * missing:
-            self._create(index)
-
-    def _create(self, index: int | None, failures: tuple[int, int] | None = None) -> None:
-        pod = pod_of(self.job, index, failures)
-        self.out.writes.append(PlannedWrite(verb="create", kind=POD, obj=pod, done=_CREATED, refused=_NOT_CREATED))
+            pod = pod_of(self.job, index)
+            self.out.writes.append(PlannedWrite(verb="create", kind=POD, obj=pod, done=_CREATED, refused=_NOT_CREATED))
 
     def _delete(self, pods: Sequence[Document], *, uncounted: bool = False) -> None:
         """Delete pods. `uncounted`: release them before, so that the deletion is not counted as a failure."""
@@ -274,20 +254,7 @@ class _Planner:
     def _pending_indexes(self, most: int) -> list[int]:
         running = [*self.pods.active, *(self.pods.terminating if replaces_failed_only(self.job) else ())]
         taken = {index for pod in running if (index := index_of(pod)) is not None}
-        return absent_indexes(self.settled | taken, most, self.pods.completions)
-
-    def _create_by_index(self, most: int) -> None:
-        for index in self._pending_indexes(most):
-            last = self.waiting.get(index)
-            counted, ignored = failures_of(last) if last is not None else (0, 0)
-            if last is not None:
-                delay = Failures(counted + ignored + 1, finished_at(last)).seconds_left(self.now)
-                if delay > 0:
-                    self._look_again(delay)
-                    continue
-                counts = self.pods.failure_counts(last)
-                counted, ignored = counted + counts, ignored + (not counts)
-            self._create(index, (counted, ignored))
+        return absent_indexes(self.succeeded_indexes | taken, most, self.pods.completions)
 
     def _look_again(self, seconds: float) -> None:
         self.out.look_again = seconds if self.out.look_again is None else min(seconds, self.out.look_again)
@@ -322,8 +289,6 @@ class _Planner:
         fails = end is not None and end["type"] == FAILURE_TARGET
         counted = count(self.status, self.pods, self._countable(end), fails)
         self.out.releases = [released(POD, pod, TRACKING) for pod in counted]
-        if self.per_index:
-            self.status["failedIndexes"] = indexes_text(self.failed_indexes)
         self.status["active"] = len(self.pods.active)
         self.status["ready"] = sum(is_ready(pod) for pod in self.pods.active)
         self.status["terminating"] = len(self.pods.terminating)
@@ -336,12 +301,10 @@ class _Planner:
     def _countable(self, end: Document | None) -> list[Document]:
         """The tracked pods that may be counted now."""
         over = end is not None or self.is_deleted
-        kept = {uid_of(pod) for pod in self.waiting.values()}
         found = [
             pod
             for pod in self.pods.all
-            if is_tracked(pod)
-            and (over or phase_of(pod) == "Succeeded" or (self.pods.is_failed(pod) and uid_of(pod) not in kept))
+            if is_tracked(pod) and (over or phase_of(pod) == "Succeeded" or self.pods.is_failed(pod))
         ]
         # In the order of their indexes, so that `completedIndexes` grows in order.
         return sorted(found, key=lambda pod: index_of(pod) or 0) if self.indexed else found
@@ -356,7 +319,6 @@ class _Planner:
             return
         final = self._condition(FAILED if fails else COMPLETE, end["reason"], end["message"])
         self._set(final)
-        self.out.is_last = True
         if fails:
             self.out.reports.append(EventReport("Warning", end["reason"], end["message"]))
             return

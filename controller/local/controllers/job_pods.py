@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainwright.api.objects import (
     GENERATED_PREFIX_LENGTH,
@@ -33,9 +33,6 @@ from trainwright.controller.local.controllers.objects import JOB, POD, finished_
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Annotation and label of a pod of an Indexed Job."""
-INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
-"""Annotation: failures of the pods before this one, with `backoffLimitPerIndex`."""
-INDEX_IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 TRACKING = "batch.kubernetes.io/job-tracking"
 """Finalizer of a pod that its Job has not counted yet."""
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
@@ -76,28 +73,21 @@ def absent_indexes(indexes: Collection[int], count: int, completions: int) -> li
 # ---------------------------------------------------------------------- policies
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyVerdict:
+class PolicyVerdict(NamedTuple):
     """What the policy says of one failed pod."""
 
     counts: bool = True
     """Whether the failure counts towards the back-off limit."""
-    action: str = ""
-    """The action of the matching rule; empty if no rule matches."""
     message: str | None = None
     """Why the Job fails; only with the action FailJob."""
-
-
-_NO_RULE = PolicyVerdict()
 
 
 def judge(policy: Document | None, pod: Document) -> PolicyVerdict:
     """The verdict of the first rule that matches."""
     for index, rule in enumerate((policy or {}).get("rules") or ()):
-        cause, action = _cause(rule, pod, index), rule.get("action")
-        if cause is not None and action in ("Ignore", "Count", "FailIndex", "FailJob"):
-            return PolicyVerdict(action != "Ignore", action, cause if action == "FailJob" else None)
-    return _NO_RULE
+        if (cause := _cause(rule, pod, index)) is not None:
+            return PolicyVerdict(rule.get("action") != "Ignore", cause if rule.get("action") == "FailJob" else None)
+    return PolicyVerdict()
 
 
 def _cause(rule: Document, pod: Document, index: int) -> str | None:
@@ -193,16 +183,6 @@ def is_tracked(pod: Document) -> bool:
     return TRACKING in finalizers_of(pod)
 
 
-def failures_of(pod: Document) -> tuple[int, int]:
-    """How many pods of the same index failed before this one: those that count, and those that were ignored."""
-    counted, ignored = (annotations_of(pod).get(name) or "" for name in (INDEX_FAILURES, INDEX_IGNORED_FAILURES))
-    return _number(counted), _number(ignored)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and int(text) < 2**31 else 0
-
-
 def replaces_failed_only(job: Document) -> bool:
     """Whether a pod that is being deleted is replaced only when it has ended."""
     spec = spec_of(job)
@@ -216,13 +196,12 @@ def name_prefix(job: Document, index: int | None) -> str:
     return name + suffix if index is None else name[: GENERATED_PREFIX_LENGTH - len(suffix)] + suffix
 
 
-def pod_of(job: Document, index: int | None, failures: tuple[int, int] | None = None) -> Document:
+def pod_of(job: Document, index: int | None) -> Document:
     """A new pod, without its name.
 
     Args:
         job: as stored, so with the labels that the API server adds to its template.
         index: completion index; None for a Job that is not Indexed.
-        failures: see `failures_of`; None unless the Job has `backoffLimitPerIndex`.
     """
     template = deepcopy(spec_of(job).get("template") or {})
     given: dict[str, Any] = template.get("metadata") or {}
@@ -237,9 +216,6 @@ def pod_of(job: Document, index: int | None, failures: tuple[int, int] | None = 
             if all(variable.get("name") != INDEX_VARIABLE for variable in variables):
                 reference = {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}}
                 container["env"] = [*variables, {"name": INDEX_VARIABLE, "valueFrom": reference}]
-    if failures is not None:
-        annotations[INDEX_FAILURES] = str(failures[0])
-        annotations |= {INDEX_IGNORED_FAILURES: str(failures[1])} if failures[1] else {}
     finalizers = given.get("finalizers") or []
     metadata: Document = {
         "generateName": name_prefix(job, index),
@@ -301,12 +277,6 @@ class Pods:
         done = {self.place_of(p) for p in self.all if phase_of(p) == "Succeeded" and is_tracked(p)}
         return self.counted_indexes() | {index for index in done if index is not None}
 
-    def failed_indexes(self) -> frozenset[int]:
-        """The indexes that have used up their own limit."""
-        before = read_indexes(status_of(self.job).get("failedIndexes"), self.completions)
-        failed = {self.place_of(p) for p in self.all if is_tracked(p) and self._failed_for_good(p)}
-        return before | {index for index in failed if index is not None}
-
     def place_of(self, pod: Document) -> int | None:
         """The index of the pod if the Job has that index."""
         index = index_of(pod)
@@ -315,32 +285,6 @@ class Pods:
     def has_place(self, pod: Document) -> bool:
         """Whether the pod is one that the Job counts."""
         return not is_indexed(self.job) or self.place_of(pod) is not None
-
-    def awaiting_replacement(self, settled: Collection[int]) -> dict[int, Document]:
-        """By index, the failed pod that stays until its replacement exists, which takes over its count of failures.
-
-        `settled`: indexes that are complete or have failed.
-        """
-
-        def rank(pod: Document) -> tuple[int, datetime]:
-            return sum(failures_of(pod)), finished_at(pod)
-
-        running = {index_of(pod) for pod in self.active}
-        kept: dict[int, Document] = {}
-        for pod in self.all:
-            index = self.place_of(pod)
-            if index is None or index in settled or index in running or not (is_tracked(pod) and self.is_failed(pod)):
-                continue
-            if index not in kept or rank(kept[index]) <= rank(pod):
-                kept[index] = pod
-        return kept
-
-    def _failed_for_good(self, pod: Document) -> bool:
-        if not self.is_failed(pod):
-            return False
-        verdict = judge(self.policy, pod)
-        limit = int(spec_of(self.job).get("backoffLimitPerIndex") or 0)
-        return verdict.action == "FailIndex" or (verdict.counts and failures_of(pod)[0] >= limit)
 
 
 def settle(status: Document, tracked: set[str]) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """JobSet's webhooks under its own paths and names: its defaults, and what it refuses.
 
-What the schema and the rules of its CRD refuse is the API server's. Refusals have JobSet's reasons and fields; the
-sentences are our own. Not checked are the form of `managedBy`, names of rules and counts beyond 32 bits.
+What the schema and the rules of its CRD refuse is the API server's. Refused is beside that what would never run or
+end. Refusals have JobSet's reasons and fields; the sentences are our own.
 
 The handlers answer reviews with documents instead of models. They are added to a `WebhookServer`, or called by an API
 server in the same process.
@@ -10,20 +10,17 @@ server in the same process.
 Source: JobSet 0.12.0 with its default feature gates.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
 import msgspec
 
-from trainwright.api.names import NameRule, dns_label_1035, dns_subdomain, label_value
+from trainwright.api.names import NameRule, dns_label_1035, dns_subdomain
 from trainwright.api.objects import Document, annotations_of, labels_of, name_of, spec_of
 from trainwright.controller.local.controllers.jobset_objects import (
-    COORDINATOR,
     JOBSET_NAME,
     PRIORITY,
-    claim_name,
-    coordinator_endpoint,
     is_suspended,
     job_name,
     replicas_of,
@@ -38,38 +35,32 @@ from trainwright.controller.runtime.webhook.admission import AdmissionHandler
 from trainwright.controller.runtime.webhook.jsonpatch import json_patch
 from trainwright.controller.runtime.webhook.review import ReviewRequest, ReviewResponse, passed_through
 
-_JOB_TEMPLATE, _CLAIM = "io.k8s.api.batch.v1.JobTemplateSpec", "io.k8s.api.core.v1.PersistentVolumeClaim"
+_JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
 
 # ---------------------------------------------------------------------- defaults
 
 
-class MisshapenError(Exception):
-    """A part of a JobSet is not of the JSON type that JobSet reads; says which part."""
-
-
 def default(jobset: Document) -> None:
-    """Set the defaults of a new JobSet. Raises MisshapenError: its schema was not checked before."""
-    spec = _part(jobset, "spec")
+    """Set the defaults of a new JobSet. Its schema was not checked before: a part may be of another JSON type."""
+    spec: Document = jobset.setdefault("spec", {})
     _fill(spec, "successPolicy", {"operator": "All"})
     _fill(spec, "startupPolicy", {"startupPolicyOrder": "AnyOrder"})
-    for replicated in _parts(spec, "replicatedJobs"):
+    for replicated in spec.get("replicatedJobs") or ():
         job = _part(_part(replicated, "template"), "spec")
         _fill(job, "completionMode", "Indexed")
         pod = _part(_part(job, "template"), "spec")
+        for template in (replicated["template"], job["template"]):
+            _fill(template, "metadata", {})
         if not pod.get("restartPolicy"):
             pod["restartPolicy"] = "OnFailure"
-        _write(replicated["template"], _JOB_TEMPLATE)
     network = _part(spec, "network")
     _fill(network, "enableDNSHostnames", True)
     _fill(network, "publishNotReadyAddresses", True)
-    rules = _parts(_part(spec, "failurePolicy"), "rules") if spec.get("failurePolicy") is not None else ()
-    for index, rule in enumerate(rules):
+    for index, rule in enumerate((spec.get("failurePolicy") or {}).get("rules") or ()):
         if not rule.get("name"):
             rule["name"] = f"failurePolicyRule{index}"
-    for policy in _parts(spec, "volumeClaimPolicies"):
+    for policy in spec.get("volumeClaimPolicies") or ():
         _fill(policy, "retentionPolicy", {"whenDeleted": "Delete"})
-        for template in _parts(policy, "templates"):
-            _write(template, _CLAIM)
 
 
 def default_pod(pod: Document) -> None:
@@ -77,27 +68,6 @@ def default_pod(pod: Document) -> None:
     priority = spec_of(pod).get("priority")
     if JOBSET_NAME in annotations_of(pod) and priority is not None:
         pod["metadata"]["labels"] = {**labels_of(pod), PRIORITY: str(priority)}
-
-
-def _write(part: Document, model: str) -> None:
-    """Bring a part into the form in which JobSet's webhook sends it back, in place.
-
-    It decodes a JobSet into a Go struct and encodes that. What the struct has no place for, and what it would leave
-    out, stays as it was: controller-runtime drops such removals from the patch.
-    """
-    before = deepcopy(part)
-    normalize(part, model)
-    _restore(part, before)
-
-
-def _restore(made: Any, before: Any) -> None:
-    """Add the fields of `before` that are missing."""
-    if isinstance(made, dict) and isinstance(before, dict):
-        for name, value in before.items():
-            _restore(made.setdefault(name, value), value)
-    elif isinstance(made, list) and isinstance(before, list):
-        for one, other in zip(made, before, strict=True):
-            _restore(one, other)
 
 
 def _fill(document: Document, name: str, value: object) -> None:
@@ -109,27 +79,12 @@ def _fill(document: Document, name: str, value: object) -> None:
 def _part(document: Document, name: str) -> Document:
     """An object inside a document, made if it is absent or null."""
     _fill(document, name, {})
-    return _object(document[name], name)
-
-
-def _parts(document: Document, name: str) -> list[Document]:
-    """The objects of a list inside a document: none if it is absent or null."""
-    listed = document.get(name)
-    if not isinstance(listed, list | None):
-        raise MisshapenError(f"{name} must be a list")
-    return [_object(one, f"each of {name}") for one in listed or ()]
-
-
-def _object(part: Any, name: str) -> Document:
-    if not isinstance(part, dict):
-        raise MisshapenError(f"{name} must be an object")
-    return part
+    found: Document = document[name]
+    return found
 
 
 # ---------------------------------------------------------------------- refusals
 
-_LABEL_LENGTH = 63
-_REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy")
 _MUTABLE = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
 """Parts of a pod template that can change while the JobSet is suspended."""
 
@@ -155,8 +110,11 @@ def _misnamed(field: str, name: str, *rules: NameRule) -> Iterator[DocumentError
 def _errors(jobset: Document) -> Iterator[DocumentError]:
     spec, jobs = spec_of(jobset), replicated_jobs_of(jobset)
     policy = spec.get("failurePolicy") or {}
+    rules = policy.get("rules") or ()
     if policy.get("restartStrategy") == "InPlaceRestart":
         yield _general("the restart strategy InPlaceRestart needs a feature gate that is off")
+    if any(rule.get("action") in ("RestartJob", "RestartJobAndIgnoreMaxRestarts") for rule in rules):
+        yield _general("the actions RestartJob and RestartJobAndIgnoreMaxRestarts need a feature gate that is off")
     if jobs and jobs[0].get("dependsOn"):
         yield _general("the first replicated job cannot depend on another one")
     if subdomain := (spec.get("network") or {}).get("subdomain"):
@@ -165,84 +123,21 @@ def _errors(jobset: Document) -> Iterator[DocumentError]:
     for index, replicated in enumerate(jobs):
         known.add(str(replicated.get("name")))
         yield from _errors_of_job(jobset, f"spec.replicatedJobs[{index}]", replicated, known)
-    for target in (spec.get("successPolicy") or {}).get("targetReplicatedJobs") or ():
-        if target not in known:
-            yield _general(f"the success policy names {target}, which is not a replicated job")
-    yield from _errors_of_failure_policy(policy.get("rules") or (), known)
-    if spec.get("coordinator") is not None:
-        yield from _errors_of_coordinator(jobset, spec["coordinator"])
-    yield from _errors_of_claims(jobset)
+    for part in (spec.get("successPolicy") or {}, *rules):
+        for target in part.get("targetReplicatedJobs") or ():
+            if target not in known:
+                yield _general(f"the success policy or a rule names {target}, which is not a replicated job")
 
 
 def _errors_of_job(jobset: Document, field: str, replicated: Document, known: set[str]) -> Iterator[DocumentError]:
-    name, replicas = str(replicated.get("name")), replicas_of(replicated)
-    job = spec_of(replicated.get("template") or {})
-    completions = job.get("completions")
-    yield from _misnamed(f"{field}.groupName", str(replicated.get("groupName") or ""), dns_label_1035)
-    longest = job_name(jobset, replicated, replicas - 1)
+    name, job = str(replicated.get("name")), spec_of(replicated.get("template") or {})
+    longest = job_name(jobset, replicated, replicas_of(replicated) - 1)
     yield from _misnamed(f"{field}.name", longest, dns_label_1035)
-    if job.get("completionMode") == "Indexed" and completions is not None:
+    if job.get("completionMode") == "Indexed" and (completions := job.get("completions")) is not None:
         yield from _misnamed(f"{field}.name", f"{longest}-{int(completions) - 1}-abcde", dns_label_1035)
     for dependency in replicated.get("dependsOn") or ():
         if dependency.get("name") not in known:
             yield _general(f"the replicated job {name} cannot depend on {dependency.get('name')}: it must come before")
-
-
-def _errors_of_failure_policy(rules: Sequence[Document], known: set[str]) -> Iterator[DocumentError]:
-    if any(rule.get("action") in ("RestartJob", "RestartJobAndIgnoreMaxRestarts") for rule in rules):
-        yield _general("the actions RestartJob and RestartJobAndIgnoreMaxRestarts need a feature gate that is off")
-        return
-    names = [str(rule.get("name") or "") for rule in rules]
-    for name, rule in zip(names, rules, strict=True):
-        for target in rule.get("targetReplicatedJobs") or ():
-            if target not in known:
-                yield _general(f"the failure policy rule {name} names {target}, which is not a replicated job")
-        for reason in rule.get("onJobFailureReasons") or ():
-            if reason not in _REASONS:
-                yield _general(f"the failure policy rule {name} has {reason}: the reasons are {', '.join(_REASONS)}")
-    for name in dict.fromkeys(names):
-        if names.count(name) > 1:
-            yield _general(f"{names.count(name)} failure policy rules have the name '{name}'")
-
-
-def _errors_of_coordinator(jobset: Document, coordinator: Document) -> Iterator[DocumentError]:
-    name, job_index = coordinator.get("replicatedJob"), int(coordinator.get("jobIndex") or 0)
-    replicated = next((r for r in replicated_jobs_of(jobset) if r.get("name") == name), None)
-    job = spec_of((replicated or {}).get("template") or {})
-    if replicated is None:
-        yield _general(f"the coordinator's replicated job {name} does not exist")
-    elif not 0 <= job_index < replicas_of(replicated):
-        yield _general(f"the replicated job {name} has no Job with the coordinator's index {job_index}")
-    elif job.get("completionMode") != "Indexed" or job.get("completions") is None:
-        yield _general(f"the replicated job {name} of the coordinator must be Indexed and have completions")
-    elif not 0 <= int(coordinator.get("podIndex") or 0) < int(job["completions"]):
-        yield _general(f"a Job of {name} has no pod with the coordinator's index {coordinator.get('podIndex')}")
-    endpoint = coordinator_endpoint(jobset)
-    if errors := label_value(endpoint):
-        yield _general(f"the label {COORDINATOR} would be {endpoint}: {', '.join(errors)}")
-
-
-def _errors_of_claims(jobset: Document) -> Iterator[DocumentError]:
-    known: set[str] = set()
-    pods = [spec_of(spec_of(r.get("template") or {}).get("template") or {}) for r in replicated_jobs_of(jobset)]
-    containers = [one for pod in pods for part in ("initContainers", "containers") for one in pod.get(part) or ()]
-    mounted = {mount.get("name") for one in containers for mount in one.get("volumeMounts") or ()}
-    for p, policy in enumerate(spec_of(jobset).get("volumeClaimPolicies") or ()):
-        for t, template in enumerate(policy.get("templates") or ()):
-            field, name = f"spec.volumeClaimPolicies[{p}].template[{t}].name", name_of(template)
-            if name in known:
-                yield _invalid(field, f'two templates have the name "{name}"')
-            known.add(name)
-            yield from _misnamed(field, name, dns_subdomain)
-            if len(claim_name(jobset, template)) > _LABEL_LENGTH:
-                yield _invalid(field, f'the claim "{claim_name(jobset, template)}" would have too long a name')
-            for index, pod in enumerate(pods):
-                for v, volume in enumerate(pod.get("volumes") or ()):
-                    if volume.get("name") == name:
-                        place = f"spec.replicatedJobs[{index}].template.spec.template.spec.volumes[{v}].name"
-                        yield _invalid(place, f'the volume claim template "{name}" has that name')
-            if name not in mounted:
-                yield _invalid("spec.replicatedJobs", f'no container mounts the volume claim template "{name}"')
 
 
 def _errors_of_change(new: Document, old: Document) -> Iterator[DocumentError]:
@@ -288,8 +183,9 @@ class JobSetDefaulting:
             return ReviewResponse(allowed=True)
         try:
             self._defaulter(after)
-        except MisshapenError as error:
-            return ReviewResponse(allowed=False, code=400, message=str(error))
+        except (AttributeError, KeyError, TypeError) as error:
+            message = f"a part of the {before.get('kind')} is of another JSON type than its schema says: {error}"
+            return ReviewResponse(allowed=False, code=400, message=message)
         return ReviewResponse(allowed=True, patch=tuple(json_patch(before, after)))
 
 

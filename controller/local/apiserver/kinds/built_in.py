@@ -128,6 +128,13 @@ def _of_specification(spec: Document, field: str) -> Iterator[str]:
                 yield f"{where}.resources.limits: the limits of {', '.join(limits)} are not enforced"
 
 
+def _of_job(job: Document) -> Iterator[str]:
+    spec = part(job, "spec")
+    if spec.get("backoffLimitPerIndex") is not None:
+        yield "spec.backoffLimitPerIndex is ignored: the failures of all indexes count for spec.backoffLimit"
+    yield from _of_specification(part(part(spec, "template"), "spec"), "spec.template.spec")
+
+
 def _of_service(service: Document) -> Iterator[str]:
     spec = part(service, "spec")
     if spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
@@ -136,7 +143,7 @@ def _of_service(service: Document) -> Iterator[str]:
 
 _FIELDS: Mapping[str, Callable[[Document], Iterator[str]]] = {
     "Pod": lambda pod: _of_specification(part(pod, "spec"), "spec"),
-    "Job": lambda job: _of_specification(part(part(part(job, "spec"), "template"), "spec"), "spec.template.spec"),
+    "Job": _of_job,
     "Service": _of_service,
 }
 """What is warned of in objects of a kind that is acted on."""

@@ -63,20 +63,14 @@ def _spec_of_a_job(drawn: random.Random) -> Document:
         spec["completionMode"] = "Indexed"
     elif drawn.random() < 0.2:
         del spec["completions"]  # a queue of work: the first success is the last
-    if indexed and drawn.random() < 0.5:
-        del spec["backoffLimit"]
-        spec["backoffLimitPerIndex"] = 0
-        if drawn.random() < 0.5:
-            spec["maxFailedIndexes"] = drawn.randint(0, count)
     if indexed and drawn.random() < 0.3:
         rule: Document = {"succeededCount": drawn.randint(1, count)}
         if drawn.random() < 0.5:
             rule = {"succeededIndexes": f"0-{count - 1}", **rule} if count > 1 else {"succeededIndexes": "0"}
         spec["successPolicy"] = {"rules": [rule]}
     if drawn.random() < 0.4:
-        actions = ["FailJob", "Count", *(["FailIndex"] if "backoffLimitPerIndex" in spec else [])]
         codes = {"containerName": "main", "operator": drawn.choice(["In", "NotIn"]), "values": [drawn.randint(1, 2)]}
-        spec["podFailurePolicy"] = {"rules": [{"action": drawn.choice(actions), "onExitCodes": codes}]}
+        spec["podFailurePolicy"] = {"rules": [{"action": drawn.choice(["FailJob", "Count"]), "onExitCodes": codes}]}
     elif drawn.random() < 0.3:
         spec["podReplacementPolicy"] = "Failed"
     if drawn.random() < 0.2:

@@ -108,30 +108,17 @@ def wrong_jobsets() -> list[Document]:
     long = "x" * 64
     dependent = replicated("a")
     dependent["dependsOn"] = [{"name": "a", "status": "Ready"}]
-    rules = [
-        {"name": "wrong", "action": "FailJobSet", "targetReplicatedJobs": ["none"]},
-        {"name": "same", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]},
-        {"name": "same", "action": "FailJobSet"},
-    ]
-    grouped = replicated("a")
-    grouped["groupName"] = "Not-A-Label"
-    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    unmounted = {"templates": [claim, claim]}
+    rules = [{"name": "wrong", "action": "FailJobSet", "targetReplicatedJobs": ["none"]}]
     one = [replicated("a")]
     return [
         {"replicatedJobs": [replicated("a" * 60)]},
         {"replicatedJobs": [dependent]},
-        {"replicatedJobs": [grouped]},
         {"replicatedJobs": one, "network": {"subdomain": "1net"}},
         {"replicatedJobs": one, "network": {"subdomain": long}},
         {"replicatedJobs": one, "successPolicy": {"operator": "All", "targetReplicatedJobs": ["none"]}},
         {"replicatedJobs": one, "failurePolicy": {"maxRestarts": 1, "rules": rules}},
         {"replicatedJobs": one, "failurePolicy": {"restartStrategy": "InPlaceRestart"}},
         {"replicatedJobs": one, "failurePolicy": {"rules": [{"name": "a", "action": "RestartJob"}]}},
-        {"replicatedJobs": one, "coordinator": {"replicatedJob": "none"}},
-        {"replicatedJobs": one, "coordinator": {"replicatedJob": "a", "jobIndex": 3}},
-        {"replicatedJobs": one, "coordinator": {"replicatedJob": "a", "podIndex": 3}},
-        {"replicatedJobs": one, "volumeClaimPolicies": [unmounted]},
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.local.controllers.objects import NOW, at, condition, job, made_cases, pod
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.controllers.job_plan import JobPlan, plan
-from trainwright.controller.local.controllers.job_pods import NO_FAILURES, Failures, Pods, failures_of, index_of
+from trainwright.controller.local.controllers.job_pods import NO_FAILURES, Failures, Pods, index_of
 
 CASES = made_cases(__file__)
 
@@ -122,17 +122,6 @@ def test_a_failed_pod_is_replaced_after_a_delay() -> None:
     later = planned(job(status={"failed": 1}), failures=Failures(1, NOW))
     assert later.look_again == 10.0
     assert planned(job(status={"failed": 1}), failures=Failures(0)).of("create")
-
-
-def test_a_failed_index_hands_its_count_on() -> None:
-    owner = job(backoffLimitPerIndex=2, **INDEXED)
-    notes = {"batch.kubernetes.io/job-index-failure-count": "1"}
-    waiting = planned(owner, pod("a", "Failed", index=0, annotations=notes), pod("b", index=1))
-    assert not waiting.writes
-    assert waiting.look_again == 20.0
-    assert not waiting.releases, "it stays until its replacement exists"
-    due = planned(owner, pod("a", "Failed", index=0, annotations=notes, ended=-20), pod("b", index=1))
-    assert [(index_of(made), failures_of(made)) for made in due.of("create")] == [(0, (2, 0))]
 
 
 def test_suspension() -> None:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the Job controller tells the end of a Job, on a clock that jumps and against a script of an API server."""
+"""What the Job controller remembers of a pod that is gone, against a script of an API server."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import msgspec
-import pytest
 
-from tests.unit.local.controllers.objects import NOW, condition, job, pod
+from tests.unit.local.controllers.objects import NOW, job, pod
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.merge.patch import merge_patch
 from trainwright.controller.local.controllers.base import ControllerSettings
@@ -25,30 +25,37 @@ STATUS = "/apis/batch/v1/namespaces/ns/jobs/job/status"
 
 
 class Script(ScriptedTransport):
-    """Notes when each status of the Job is written, and with which conditions."""
+    """A pod that is deleted has ended, and the watch has shown it, before the deletion is answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: Document) -> None:
         super().__init__()
-        self.written: list[tuple[float, list[str]]] = []
+        self.stored = stored
+        self.written: list[list[str]] = []
+        """The conditions of the Job in each status that was written."""
         self.pods = LiveStream()
         """The watch of pods."""
 
     async def send(self, request: Request) -> Response:
-        if request.path != STATUS:
+        answer = self.stored
+        if request.path == STATUS:
+            patch = msgspec.json.decode(request.body or b"")["status"]
+            self.stored["status"] = merge_patch(self.stored["status"], patch)
+            self.stored["metadata"]["resourceVersion"] = str(1000 + len(self.written))
+            self.written.append([one["type"] for one in self.stored["status"].get("conditions", ())])
+        elif request.method == "DELETE":
+            self.pods.send(frame("MODIFIED", stored_pod("Failed", "12")))
+            await asyncio.sleep(1)
+            answer = stored_pod("Running", "11")
+        else:
             return await super().send(request)
-        status = msgspec.json.decode(request.body or b"")["status"]
-        conditions = [one["type"] for one in status["conditions"]]
-        self.written.append((round(asyncio.get_running_loop().time(), 3), conditions))
-        stored = stored_job(status=status)
-        stored["metadata"]["resourceVersion"] = "1000"
-        return Response(200, {}, msgspec.json.encode(stored))
+        return Response(200, {}, msgspec.json.encode(answer))
 
 
-def stored_job(*, deleted: bool = False, status: Document | None = None) -> Document:
-    """A Job that has failed, has no pod left, and was not told so."""
-    target = condition("FailureTarget", "BackoffLimitExceeded", message="too often")
-    found = job(status=status or {"conditions": [target], "startTime": "2026-01-02T11:00:00Z"}, deleted=deleted)
+def stored_job(**spec: Any) -> Document:
+    """A Job that has begun."""
+    found = job(status={"startTime": "2026-01-02T11:00:00Z"})
     found["metadata"] |= {"resourceVersion": "9"}
+    found["spec"] |= spec
     return {"apiVersion": JOB.api_version, "kind": JOB.kind, **found}
 
 
@@ -75,50 +82,6 @@ async def running(script: Script, stored: Document, *having: Document) -> AsyncI
         await task
 
 
-@pytest.mark.parametrize(("deleted", "when"), [(False, 0.0), (True, 1.0)])
-@jumping
-async def test_the_end_of_a_job_that_is_being_deleted_is_told_a_second_later(deleted: bool, when: float) -> None:
-    script = Script()
-    async with running(script, stored_job(deleted=deleted)):
-        await asyncio.sleep(10)
-    assert script.written == [(when, ["FailureTarget", "Failed"])]
-
-
-@jumping
-async def test_the_end_of_a_job_that_is_gone_by_then_is_not_told() -> None:
-    """The garbage collector was fast enough: its pods were killed because it is deleted."""
-    script = Script()
-    async with running(script, stored_job(deleted=True)) as watch:
-        await asyncio.sleep(0.9)
-        watch.send(frame("DELETED", stored_job(deleted=True)))
-        await asyncio.sleep(10)
-    assert script.written == []
-    assert not [request for request in script.requests if request.path.endswith("/events")]
-
-
-class Fast(Script):
-    """Here a pod that is deleted has ended, and the watch has shown it, before the deletion is answered."""
-
-    def __init__(self, stored: Document) -> None:
-        super().__init__()
-        self.stored = stored
-
-    async def send(self, request: Request) -> Response:
-        answer = self.stored
-        if request.path == STATUS:
-            patch = msgspec.json.decode(request.body or b"")["status"]
-            self.stored["status"] = merge_patch(self.stored["status"], patch)
-            self.stored["metadata"]["resourceVersion"] = str(1000 + len(self.written))
-            self.written.append((0.0, [one["type"] for one in self.stored["status"].get("conditions", ())]))
-        elif request.method == "DELETE":
-            self.pods.send(frame("MODIFIED", stored_pod("Failed", "12")))
-            await asyncio.sleep(1)
-            answer = stored_pod("Running", "11")
-        else:
-            return await super().send(request)
-        return Response(200, {}, msgspec.json.encode(answer))
-
-
 def stored_pod(phase: str, version: str) -> Document:
     """The pod of the Job, which has restarted too often."""
     owner = {"apiVersion": JOB.api_version, "kind": JOB.kind, "name": "job", "uid": "uid-job", "controller": True}
@@ -130,13 +93,12 @@ def stored_pod(phase: str, version: str) -> Document:
 @jumping
 async def test_a_job_that_fails_by_restarts_fails_though_its_pod_is_gone() -> None:
     """What made it fail, the count in the status of the pod, goes with the pod."""
-    stored = stored_job(status={"startTime": "2026-01-02T11:00:00Z"})
-    script = Fast(stored)
-    stored["spec"] |= {"backoffLimit": 2, "template": {"spec": {"restartPolicy": "OnFailure"}}}
+    stored = stored_job(backoffLimit=2, template={"spec": {"restartPolicy": "OnFailure"}})
+    script = Script(stored)
     released = stored_pod("Failed", "13")
     del released["metadata"]["finalizers"]
     script.answer(lambda r: r.path.startswith("/api/v1/namespaces/ns/pods/"), released, times=FOREVER)
     async with running(script, stored, stored_pod("Running", "10")):
         await asyncio.sleep(10)
-    assert script.written[0][1] == ["FailureTarget"]
+    assert script.written[0] == ["FailureTarget"]
     assert not [request for request in script.requests if request.method == "POST" and request.path.endswith("/pods")]

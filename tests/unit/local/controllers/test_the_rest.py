@@ -16,9 +16,8 @@ from trainwright.api.objects import Document, key_of, name_of
 from trainwright.api.times import parse
 from trainwright.controller.local.controllers.base import each_slowly
 from trainwright.controller.local.controllers.claims import folder_in, plan_for_claim, plan_for_volume, volume_of
-from trainwright.controller.local.controllers.finished import plan_for_job, plan_for_pods
 from trainwright.controller.local.controllers.garbage import SYNC_SECONDS, Graph, OwnerState, plan
-from trainwright.controller.local.controllers.job import JobController
+from trainwright.controller.local.controllers.job import JobController, plan_for_finished
 from trainwright.controller.local.controllers.namespaces import Content, conditions, plan_for_deletion
 from trainwright.controller.local.controllers.objects import (
     CONFIG_MAP,
@@ -197,16 +196,8 @@ def test_only_a_folder_of_the_root_goes_with_its_volume(path: str, goes: bool) -
 
 @pytest.mark.parametrize(("owner", "left", "goes"), CASES["time_to_live"])
 def test_time_to_live(owner: Document, left: float | None, goes: bool) -> None:
-    plan = plan_for_job(owner, NOW)
+    plan = plan_for_finished(owner, NOW)
     assert (plan.look_again, bool(plan.of("delete"))) == (left, goes)
-
-
-def test_the_oldest_finished_pods_go() -> None:
-    pods = [pod(name, "Succeeded") for name in "abcd"] + [pod("run")]
-    pods[0]["metadata"]["creationTimestamp"] = at(-1)
-    pods[3]["status"]["reason"] = "Evicted"
-    assert [name_of(p) for p in plan_for_pods(pods, 2).of("delete")] == ["d", "b"]
-    assert not plan_for_pods(pods, 4).writes
 
 
 # ---------------------------------------------------------------------- patches and pods
