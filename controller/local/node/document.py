@@ -99,14 +99,6 @@ def describe(pod: Document) -> str:
     return f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
 
 
-def shown_hostname_of(pod: Document) -> str:
-    """What `hostname` prints inside the pod: with `setHostnameAsFQDN`, the whole name in the cluster."""
-    host, spec = hostname_of(pod), spec_of(pod)
-    if not (spec.get("setHostnameAsFQDN") and spec.get("subdomain")):
-        return host
-    return f"{host}.{spec['subdomain']}.{namespace_of(pod)}.svc.cluster.local"
-
-
 def hostname_of(pod: Document) -> str:
     """The host name inside the pod: `spec.hostname`, else the name, at most 63 characters."""
     return str(spec_of(pod).get("hostname") or name_of(pod)[:63].rstrip("-."))
@@ -138,16 +130,9 @@ def start_time_of(pod: Document) -> datetime | None:
 
 
 def should_restart(pod: Document, container: Document, code: int) -> bool:
-    """Whether a container that ended with this code is started again.
-
-    `restartPolicyRules` of the container come first (the first match decides), then its own `restartPolicy`, then that
-    of the pod.
-    """
+    """Whether a container that ended with this code is started again; its own policy comes before the pod's."""
     if annotations_of(pod).get(RESTARTS) == "none" and not (is_sidecar(container) and is_init(pod, container)):
         return False
-    for rule in container.get("restartPolicyRules") or ():
-        if _matches(rule.get("exitCodes") or {}, code):
-            return rule.get("action") in {"Restart", "RestartAllContainers"}
     policy = container.get("restartPolicy") or spec_of(pod).get("restartPolicy") or "Always"
     if is_init(pod, container) and not is_sidecar(container):
         # An init container that succeeded is done, whatever the policy says.
@@ -175,11 +160,6 @@ def _references(part: Any) -> Iterator[str]:
                 yield str(value.get("secretName") or value.get("name") or "")
             else:
                 yield from _references(value)
-
-
-def _matches(condition: Mapping[str, Any], code: int) -> bool:
-    values = condition.get("values") or ()
-    return code in values if condition.get("operator") == "In" else code not in values
 
 
 # ---------------------------------------------------------------------- fields (the downward API)

@@ -4,8 +4,7 @@
 import asyncio
 import json
 import logging
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -32,8 +31,6 @@ log = logging.getLogger(__name__)
 # pod as it was last.
 
 RECORD = "pod.json"
-FREE_BYTES = 512 << 20
-"""Where the disk has less room, the oldest logs of pods that are gone are removed, so that those that run may write."""
 _LEVELS = 8
 """Owners above a pod that are looked up: a Job, a JobSet, a TrainJob, and whoever makes those."""
 
@@ -208,23 +205,16 @@ class EndedLogs:
                     await self._changed.wait()
 
     async def sweep(self) -> None:
-        """Remove the logs of pods whose top owner is gone, and the oldest ones while the disk is nearly full."""
+        """Remove the logs of pods whose top owner is gone."""
         kept = [
             one for one in await asyncio.to_thread(ended_pods, self._logs) if not self._exists(uid_of(one.document))
         ]
-        stay: list[EndedPod] = []
         known: dict[Top, bool] = {}
         for one in kept:
             if one.top not in known:
                 known[one.top] = await self._is_there(one.top)
-            if known[one.top]:
-                stay.append(one)
-            else:
+            if not known[one.top]:
                 await asyncio.to_thread(remove, one.folder)
-        missing = FREE_BYTES - await asyncio.to_thread(_free, self._logs)
-        for one in await asyncio.to_thread(lambda: list(_oldest(missing, stay))):
-            log.warning("the logs of pod %s are removed: the disk is nearly full", one.folder.name)
-            await asyncio.to_thread(remove, one.folder)
 
     async def _is_there(self, top: Top) -> bool:
         try:
@@ -234,21 +224,6 @@ class EndedLogs:
         except KubernetesError as error:
             log.info("%s %s is taken to be there: %s", top.kind, top.name, error)
         return True
-
-
-def _free(folder: Path) -> int:
-    """Bytes of the disk that are free."""
-    return shutil.disk_usage(folder).free if folder.is_dir() else FREE_BYTES
-
-
-def _oldest(missing: int, pods: Sequence[EndedPod]) -> Iterator[EndedPod]:
-    """The oldest, until so many bytes are free."""
-    with suppress(FileNotFoundError):
-        for one in sorted(pods, key=lambda pod: (pod.folder / RECORD).stat().st_mtime):
-            if missing <= 0:
-                return
-            missing -= one.size
-            yield one
 
 
 # ---------------------------------------------------------------------- folders

@@ -15,8 +15,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from trainwright.api.objects import Document, spec_of, uid_of
-from trainwright.controller.local.node.document import ClusterSources, CreateError, hostname_of, shown_hostname_of
-from trainwright.controller.local.node.files import lies_below, write_fresh
+from trainwright.controller.local.node.document import ClusterSources, CreateError, hostname_of
+from trainwright.controller.local.node.files import write_fresh
 from trainwright.controller.local.node.machine import Gpus, discover, usable_cpus
 from trainwright.controller.local.node.plan import LOCALHOST, ContainerPlan, Folders, Workplace, inherited, make_plan
 from trainwright.controller.local.node.ports import REFUSED, Ports, names_of, peers_of
@@ -78,12 +78,10 @@ def container_launch(
     if not Path(folder).is_dir() and not any(_lies_in(folder, mount.path) for mount in mounts):
         shown.append((str(work), folder, False))
     for mount in mounts:
-        below = mount.source + folder[len(mount.path) :]
-        # What leads out of the volume is for the container itself to find, or not.
-        if _lies_in(folder, mount.path) and lies_below(below, mount.source):
-            Path(below).mkdir(parents=True, exist_ok=True)
+        if _lies_in(folder, mount.path):
+            Path(mount.source + folder[len(mount.path) :]).mkdir(parents=True, exist_ok=True)
     hostname = scratch / "hostname"
-    write_fresh(hostname, f"{shown_hostname_of(pod)}\n".encode(), 0o644)
+    write_fresh(hostname, f"{hostname_of(pod)}\n".encode(), 0o644)
     shown += [
         (str(scratch / "hosts"), "/etc/hosts", False),
         (str(hostname), "/etc/hostname", False),
@@ -92,7 +90,7 @@ def container_launch(
     return Launch(
         command=command,
         folder=folder,
-        hostname=shown_hostname_of(pod),
+        hostname=hostname_of(pod),
         scratch=str(scratch),
         mounts=shown,
     )

@@ -6,7 +6,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -245,19 +244,14 @@ LOG_LINES = 80
 
 
 def message(container: Document, file: Path, log: Path, *, code: int) -> str:
-    """The message of a run that ended with `code`: 4 KiB of the end of its file, or 80 lines or 2 KiB of its log.
-
-    The container may have put anything in the place of the file; what cannot be read says why, as with a kubelet.
-    """
-    text = ""
-    with suppress(FileNotFoundError):
-        try:
-            # Like a kubelet: what a container appends counts, however much it wrote before.
-            text = read_end(file, MESSAGE_BYTES).decode("utf-8", "replace")
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            return f"Error on reading termination log {file}: {error.strerror or error}"
+    """The message of a run that ended with `code`: 4 KiB of the end of its file, or 80 lines or 2 KiB of its log."""
+    try:
+        # Like a kubelet: what a container appends counts, however much it wrote before.
+        text = read_end(file, MESSAGE_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        text = ""
+    except OSError as error:
+        return f"Error on reading termination log {file}: {error.strerror or error}"
     if not text and code != 0 and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         text = last_lines(log, LOG_LINES, LOG_BYTES).decode("utf-8", "replace")
     return text

@@ -18,10 +18,10 @@ from trainwright.controller.local.node.document import (
     ClusterSources,
     CreateError,
     expand,
-    shown_hostname_of,
+    hostname_of,
     variables_of,
 )
-from trainwright.controller.local.node.files import lies_below, write_fresh
+from trainwright.controller.local.node.files import write_fresh
 from trainwright.controller.local.node.images import (
     DEFAULT,
     OWN,
@@ -268,7 +268,7 @@ async def make_plan(
     folder = named or container.get("workingDir") or environment.folder or str(folders.work)
     node_variables = {
         **devices,
-        "HOSTNAME": shown_hostname_of(pod),
+        "HOSTNAME": hostname_of(pod),
         "TMPDIR": str(folders.temporary),
         "PYTHONUNBUFFERED": "1",
         **({outputs.VARIABLE: str(output)} if output else {}),
@@ -282,7 +282,7 @@ async def make_plan(
         )
         command = [rewriter.text(word) for word in command]
         document_variables = rewriter.variables(document_variables)
-        folder = _folder(rewriter, folder, folders, mounts)
+        folder = _folder(rewriter, folder, folders)
         node_variables |= {TERMINATION_VARIABLE: str(folders.termination), "GLOO_SOCKET_IFNAME": LOOPBACK}
     variables = {**workplace.inherited, **environment.variables, **node_variables, **document_variables}
     if "PATH" not in document_variables:
@@ -364,11 +364,9 @@ def _existing(mounts: Iterable[Mount]) -> list[str]:
     ]
 
 
-def _folder(rewriter: Rewriter, folder: str, folders: Folders, mounts: Iterable[Mount]) -> str:
+def _folder(rewriter: Rewriter, folder: str, folders: Folders) -> str:
     """Mode B: the working folder on this machine. One that neither a volume nor the machine has is the container's."""
     if (mounted := rewriter.path(folder)) is not None:
-        # As container runtimes do, which do not leave the volume.
-        if any(lies_below(mounted, mount.source) for mount in mounts):
-            Path(mounted).mkdir(parents=True, exist_ok=True)
+        Path(mounted).mkdir(parents=True, exist_ok=True)  # as container runtimes do
         return mounted
     return folder if Path(folder).is_dir() else str(folders.work)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Node object: created at the start, its status kept up to date, and a Lease as heartbeat.
-
-https://kubernetes.io/docs/concepts/architecture/nodes/#heartbeats
-"""
+"""The Node object: created at the start, and looked after. It has no Lease: nothing gives up the pods of this node."""
 
 import asyncio
 import logging
@@ -10,21 +7,18 @@ import platform
 from collections.abc import Callable, Mapping
 
 from trainwright.api import times
-from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.core.v1 import Node as NodeModel
-from trainwright.api.objects import Document, uid_of
+from trainwright.api.objects import Document
 from trainwright.api.times import Now
 from trainwright.controller.local.node.document import HOST_IP
-from trainwright.controller.runtime import AlreadyExists, Client, KubernetesError, NotFound
+from trainwright.controller.runtime import AlreadyExists, Client, KubernetesError
 
 log = logging.getLogger(__name__)
 
 NODE = NodeModel.RESOURCE
-LEASE_NAMESPACE = "kube-node-lease"
-LEASE_SECONDS = 40
-RENEW_SECONDS = 10.0
-STATUS_SECONDS = 300.0
+STATUS_SECONDS = 60.0
 """The status is written this often even if nothing has changed."""
+RETRY_SECONDS = 1.0
 
 
 class NodeRegistration:
@@ -52,31 +46,21 @@ class NodeRegistration:
         self._version = version
         self._hostname = hostname or name
         self._now = now
-        self._uid = ""
         self._since: dict[str, tuple[str, str]] = {}
         """Status and time of the last transition by type of condition."""
         self.registered = asyncio.Event()
 
     async def run(self) -> None:
-        """Register, then renew until cancelled. Errors of the API server are retried."""
-        written = float("-inf")
-        loop = asyncio.get_running_loop()
+        """Register, again and again until cancelled. Errors of the API server are retried."""
         while True:
             try:
-                if not self._uid or loop.time() - written >= STATUS_SECONDS:
-                    await self._register()
-                    written = loop.time()
-                await self._renew()
-            except NotFound:
-                # The Node was deleted: register again at once, but not in a loop without a pause.
-                self._uid = ""
-                await asyncio.sleep(1.0)
-            except KubernetesError as error:
-                log.warning("node %s: the heartbeat failed: %s", self._name, error)
-                await asyncio.sleep(1.0)
+                await self._register()
+            except KubernetesError as error:  # or the Node was deleted meanwhile
+                log.warning("node %s: its status was not written: %s", self._name, error)
+                await asyncio.sleep(RETRY_SECONDS)
             else:
                 self.registered.set()
-                await asyncio.sleep(RENEW_SECONDS)
+                await asyncio.sleep(STATUS_SECONDS)
 
     async def say_stopped(self) -> None:
         """Report that the node is going away. Raises KubernetesError."""
@@ -89,11 +73,10 @@ class NodeRegistration:
     async def _register(self) -> None:
         metadata = {"name": self._name, "labels": self._labels}
         try:
-            stored = await self._client.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata}, kind=NODE)
+            await self._client.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata}, kind=NODE)
         except AlreadyExists:
             patch = {"metadata": {"labels": self._labels}}
-            stored = await self._client.patch(NODE, self._name, "", patch, type="strategic")
-        self._uid = uid_of(stored)
+            await self._client.patch(NODE, self._name, "", patch, type="strategic")
         await self._write_status(self._status())
 
     def _status(self) -> Document:
@@ -126,21 +109,6 @@ class NodeRegistration:
             self._since[kind] = (status, moment)
         found = {"type": kind, "status": status, "reason": reason, "message": message}
         return found | {"lastHeartbeatTime": moment, "lastTransitionTime": self._since[kind][1]}
-
-    async def _renew(self) -> None:
-        moment = times.format_micro_time(self._now())
-        spec = {"holderIdentity": self._name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": moment}
-        try:
-            await self._client.patch(Lease.RESOURCE, self._name, LEASE_NAMESPACE, {"spec": spec})
-        except NotFound:
-            owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self._uid}
-            lease: Document = {
-                "apiVersion": "coordination.k8s.io/v1",
-                "kind": "Lease",
-                "metadata": {"name": self._name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
-                "spec": spec,
-            }
-            await self._client.create(lease, kind=Lease.RESOURCE)
 
 
 def _architecture() -> str:

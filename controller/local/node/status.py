@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from trainwright.api import times
-from trainwright.api.objects import Document, generation_of, spec_of, status_of
+from trainwright.api.objects import Document, generation_of, status_of
 from trainwright.controller.local.node.document import (
     HOST_IP,
     TERMINAL,
@@ -288,17 +288,7 @@ def _container(container: Document, state: ContainerState, *, init: bool) -> Doc
     }
     if state.container_id:
         document["containerID"] = state.container_id
-        document["resources"] = container.get("resources") or {}
-    if mounts := container.get("volumeMounts"):
-        document["volumeMounts"] = [_mount(mount) for mount in mounts]
-    if requests := (container.get("resources") or {}).get("requests"):
-        document["allocatedResources"] = requests
     return document
-
-
-def _mount(mount: Document) -> Document:
-    document = {"name": mount["name"], "mountPath": mount["mountPath"]}
-    return document | {"readOnly": True, "recursiveReadOnly": "Disabled"} if mount.get("readOnly") else document
 
 
 def _state(state: State) -> Document:
@@ -327,7 +317,7 @@ def _conditions(pod: Document, state: PodState, phase: str, now: datetime) -> li
     conditions = {
         "PodReadyToStartContainers": ("True" if state.ready_to_start and not state.over else "False", "", ""),
         "Initialized": _initialized(pod, state, phase),
-        "Ready": _gated(pod, containers),
+        "Ready": containers,
         "ContainersReady": containers,
         "PodScheduled": ("True", "", ""),
     }
@@ -366,21 +356,6 @@ def _containers_ready(pod: Document, state: PodState, phase: str) -> tuple[str, 
     if unready:
         return "False", "ContainersNotReady", f"containers with unready status: {_listed(unready)}"
     return "True", "", ""
-
-
-def _gated(pod: Document, ready: tuple[str, str, str]) -> tuple[str, str, str]:
-    """Ready: as ContainersReady, and every readiness gate of the pod is True."""
-    if ready[0] != "True":
-        return ready
-    stored = {one.get("type"): one.get("status") for one in status_of(pod).get("conditions") or ()}
-    messages = []
-    for gate in spec_of(pod).get("readinessGates") or ():
-        kind = gate.get("conditionType")
-        if kind not in stored:
-            messages.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
-        elif stored[kind] != "True":
-            messages.append(f'the status of pod readiness gate "{kind}" is not "True", but {stored[kind]}')
-    return ("False", "ReadinessGatesNotReady", ", ".join(messages)) if messages else ready
 
 
 def _initialized(pod: Document, state: PodState, phase: str) -> tuple[str, str, str]:

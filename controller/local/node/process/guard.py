@@ -15,7 +15,7 @@ it runs; or only `failed` with the reason why the program cannot run.
 
 Everything that the program started ends with it, as in a container. The guard adopts orphans of its descendants, so a
 process cannot leave the tree by starting a session of its own. What a guard leaves behind that was killed itself is
-ended by its spawner and by the node.
+ended by the node.
 
 A log that cannot be written, because the disk is full for example, stops neither the guard nor its program.
 """

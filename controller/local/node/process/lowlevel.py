@@ -106,17 +106,6 @@ def _stat(path: str) -> list[bytes]:
     return fields if fields and fields[0] not in _ENDED else []
 
 
-def children(pid: int) -> list[int]:
-    """The children of a process, the oldest first; those that have ended and were not collected are among them."""
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-            return [int(one) for one in file.read().split()]
-    except FileNotFoundError:  # it has ended, or this kernel does not list children
-        return [one for one, fields in processes() if int(fields[1]) == pid]
-    except OSError:
-        return []
-
-
 def descendants(root: int) -> list[int]:
     """All processes below `root` that have not ended."""
     known: dict[int, list[int]] = {}

@@ -7,36 +7,29 @@ at a time. A fork of this process takes a millisecond, and the new one is a guar
 
 It runs in a bare interpreter (`python -I -S spawner.py FD`) and imports nothing of the project but `guard`. FD is a
 socket. Each message is `HEADER`: how many more descriptors there are, and which numbers the specification of the
-program knows them by. With it come the guard's standard input, output and error, and those descriptors. At the end of
-the socket guards go on, and notice by their own pipes that the cluster is gone; this process ends with the last of
-them.
+program knows them by. With it come the guard's standard input, output and error, and those descriptors. This process
+ends with the socket; guards go on, and notice by their own pipes that the cluster is gone.
 
-It adopts what a guard leaves behind that was killed itself, and kills it: also a process in a session of its own whose
-parent has ended. A guard that ends as it should leaves nothing.
+What a guard leaves behind that was killed itself is found by its environment; see `lowlevel.kill_marked`.
 """
 
-import contextlib
 import os
-import select
 import signal
 import socket
 import struct
 import sys
 import traceback
-from typing import Any
 
 if __name__ == "__main__":  # a bare interpreter finds no packages
     sys.path.append(os.path.abspath(f"{__file__}/../../../../../.."))
 
-from trainwright.controller.local.node.process import guard, lowlevel
+from trainwright.controller.local.node.process import guard
 
 NUMBERS = 5
 """So many descriptors more at most: standard input, output and error of a program, and those of its exit handle."""
 HEADER = struct.Struct(f"={1 + NUMBERS}i")
 STANDARD = 3
 MOST = STANDARD + NUMBERS
-ORPHAN_SECONDS = 0.005
-"""Time until orphans are looked for again: a killed process takes a moment to end, and may have forked before."""
 
 
 def become_guard(numbers: list[int], descriptors: list[int]) -> None:
@@ -56,70 +49,27 @@ def become_guard(numbers: list[int], descriptors: list[int]) -> None:
         os._exit(code)
 
 
-class Spawner:
-    """The loop of the process: it starts guards, collects them, and ends what a dead one left."""
-
-    def __init__(self, requests: socket.socket) -> None:
-        self._requests: socket.socket | None = requests
-        self._guards: set[int] = set()
-        lowlevel.adopt_orphans()
-        self._wake, self._woken = os.pipe()
-        for descriptor in (self._wake, self._woken):
-            os.set_blocking(descriptor, False)
-        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-
-    def run(self) -> None:
-        """Serve the socket until its end, and stay until the last guard has ended."""
-        orphans = False
-        while self._requests is not None or self._guards or orphans:
-            sources: list[Any] = [self._wake, *([self._requests] if self._requests is not None else [])]
-            ready, _, _ = select.select(sources, [], [], ORPHAN_SECONDS if orphans else None)
-            if self._wake in ready:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._wake, 4096)
-            orphans = self._collect()
-            if self._requests is not None and self._requests in ready:
-                self._serve(self._requests)
-
-    def _serve(self, requests: socket.socket) -> None:
-        data, descriptors, _, _ = socket.recv_fds(requests, HEADER.size, MOST)
-        while 0 < len(data) < HEADER.size and (more := requests.recv(HEADER.size - len(data))):
-            data += more
-        if len(data) < HEADER.size:
-            # The node ended, perhaps in the middle of a request.
-            for descriptor in descriptors:
-                os.close(descriptor)
-            requests.close()
-            self._requests = None
-            return
-        count, *numbers = HEADER.unpack(data)
-        pid = os.fork()
-        if pid == 0:
-            signal.set_wakeup_fd(-1)
-            for descriptor in (self._wake, self._woken):
-                os.close(descriptor)
-            requests.close()
-            become_guard(numbers[:count], descriptors)
-        self._guards.add(pid)
-        for descriptor in descriptors:
-            os.close(descriptor)
-
-    def _collect(self) -> bool:
-        """Collect what has ended, and kill what belongs to no guard any more. Returns whether some may be left."""
-        with contextlib.suppress(ChildProcessError):
-            while pid := os.waitpid(-1, os.WNOHANG)[0]:
-                self._guards.discard(pid)
-        orphans = [pid for pid in lowlevel.children(os.getpid()) if pid not in self._guards]
-        for orphan in orphans:
-            # Its children are no orphans yet, and may start others meanwhile.
-            lowlevel.kill([orphan, *lowlevel.descendants(orphan)])
-        return bool(orphans)
+def received(requests: socket.socket) -> tuple[list[int], list[int]] | None:
+    """The numbers and the descriptors of the next request; None if the node has ended, perhaps in the middle of one."""
+    data, descriptors, _, _ = socket.recv_fds(requests, HEADER.size, MOST)
+    while 0 < len(data) < HEADER.size and (more := requests.recv(HEADER.size - len(data))):
+        data += more
+    if len(data) < HEADER.size:
+        return None
+    count, *numbers = HEADER.unpack(data)
+    return numbers[:count], descriptors
 
 
 def main() -> None:
     """Serve the socket until its end."""
-    Spawner(socket.socket(fileno=int(sys.argv[1]))).run()
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a guard ended
+    while (request := received(requests)) is not None:
+        if os.fork() == 0:
+            requests.close()
+            become_guard(*request)
+        for descriptor in request[1]:
+            os.close(descriptor)
 
 
 if __name__ == "__main__":

@@ -297,11 +297,7 @@ class ContainerProcess:
         return at if self._end is None else self._end.report(at)
 
     def _end_survivors(self) -> None:
-        """The guard was killed: end what it left. Blocks.
-
-        The kernel killed its program then, and the spawner kills what it started. This waits for that, and does it if
-        there is no such spawner.
-        """
+        """The guard was killed, and the kernel killed its program: end what that had started. Blocks."""
         if left := lowlevel.kill_marked(str(self._mark)):
             log.warning("%s: the guard was killed, and %d processes did not end: %s", self._mark, len(left), left)
 

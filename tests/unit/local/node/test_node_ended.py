@@ -2,8 +2,6 @@
 """The logs of pods that are gone: kept for their top owner, and no longer than that."""
 
 import asyncio
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -144,25 +142,3 @@ async def test_a_sweep_that_fails_is_done_again(world: World, monkeypatch: pytes
         await again.wait()
         running.cancel()
     assert errors == []
-
-
-@pytest.mark.parametrize(("free", "left"), [(0, ["a", "b", "c"]), (15, ["b"])])
-async def test_the_oldest_go_while_the_disk_is_nearly_full(
-    world: World, monkeypatch: pytest.MonkeyPatch, free: int, left: list[str]
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=folders.FREE_BYTES - free))
-    for index, uid in enumerate(("c", "a", "b")):
-        await world.pod(uid, text="x" * 10)
-        (record,) = world.folder.glob(f"*_{uid}/pod.json")
-        os.utime(record, (1000 + index, 1000 + index))
-    await world.logs.sweep()
-    assert world.left() == left
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"top": {}, "pod": {}}'])
-async def test_a_record_that_somebody_spoiled_is_none(world: World, text: str) -> None:
-    await world.pod("a")
-    (record,) = world.folder.glob("*/pod.json")
-    record.write_text(text)
-    assert ended_pods(world.folder) == []
-    assert world.logs.find("n", "j-node-0-a") is None

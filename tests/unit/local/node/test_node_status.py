@@ -137,18 +137,6 @@ def test_a_sidecar_that_is_not_ready_holds_a_pod_back() -> None:
     assert seen["Initialized"]["status"] == "True"
 
 
-def test_readiness_gates_hold_a_pod_back() -> None:
-    one = document("Never", 1, conditions=[{"type": "b", "status": "False"}])
-    one["spec"]["readinessGates"] = [{"conditionType": "a"}, {"conditionType": "b"}]
-    found = {each["type"]: each for each in status_document(one, state(RUNNING), NOW)["conditions"]}
-    assert found["ContainersReady"]["status"] == "True"
-    assert found["Ready"]["reason"] == "ReadinessGatesNotReady"
-    assert found["Ready"]["message"] == (
-        'corresponding condition of pod readiness gate "a" does not exist., '
-        'the status of pod readiness gate "b" is not "True", but False'
-    )
-
-
 def test_the_shutdown_of_the_node_is_a_disruption() -> None:
     """As a kubelet's, so that a `podFailurePolicy` can ignore it."""
     found = state(ended(143))

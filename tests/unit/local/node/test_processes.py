@@ -421,22 +421,13 @@ def test_a_guard_obeys_what_comes_with_its_specification(tmp_path: Path) -> None
 
 # ---------------------------------------------------------------------- guards and clusters that are killed
 
-FOREIGN = DETACH.replace('open("detached"', 'os.environ.clear(); open("detached"').replace(
-    "time.sleep(600)", "os.execve(sys.executable, [sys.executable, '-c', 'import time; time.sleep(600)'], {})"
-)
-"""What it leaves has another environment, too."""
 
-
-@pytest.mark.parametrize("code", [DETACH, FOREIGN])
-async def test_a_killed_guard_leaves_nothing(machine: Machine, code: str) -> None:
+async def test_a_killed_guard_leaves_nothing(machine: Machine) -> None:
     """Also of a process in a session of its own whose parent has ended, as a server that became a daemon."""
-    process = await machine.run(code + "time.sleep(600)")
+    process = await machine.run(DETACH + "time.sleep(600)")
     detached = await machine.detached()
     os.kill(process.guard_pid, signal.SIGKILL)
     assert (await process.wait()).code == 137
-    if code is FOREIGN:
-        # The end does not wait for what the environment does not name: the spawner alone knows of it.
-        await eventually(lambda: lives(detached), equals(False))
     assert not lives(detached)
     await eventually(lambda: lives(process.pid), is_empty)
 
@@ -478,25 +469,17 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "guarded"),
-    [(SLEEP, True), (DETACH + "import signal; signal.pause()", True), (FOREIGN + "time.sleep(600)", False)],
-)
-def test_nothing_survives_the_cluster(tmp_path: Path, code: str, guarded: bool) -> None:
-    """The cluster is killed without any warning; in one case a guard, too, before it ends its program."""
-    program = CLUSTER.format(folder=str(tmp_path), code=code, grace=0.2 if guarded else 600.0)
+@pytest.mark.parametrize("code", [SLEEP, DETACH + "import signal; signal.pause()"])
+def test_nothing_survives_the_cluster(tmp_path: Path, code: str) -> None:
+    """The cluster is killed without any warning."""
+    program = CLUSTER.format(folder=str(tmp_path), code=code, grace=0.2)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as cluster:
         assert cluster.stdout is not None
-        pid, guard = map(int, cluster.stdout.readline().split())
-        pids = [pid]
+        pids = [int(cluster.stdout.readline().split()[0])]
         if "detached" in code:
             pids.append(int(eventually_sync((tmp_path / "detached").read_text, ignore=(FileNotFoundError,))))
         assert all(map(lives, pids))
-        if not guarded:
-            os.kill(guard, signal.SIGSTOP)
         cluster.kill()
-    if not guarded:
-        os.kill(guard, signal.SIGKILL)
     eventually_sync(lambda: [one for one in pids if lives(one)], is_empty)
 
 
