@@ -14,11 +14,11 @@ from tests.scenarios.model import PATCHES, Scenario, Step
 from tests.scenarios.setup import prepare
 from tests.scenarios.sides import Side
 from trainwright.controller.runtime.client.transport import Request, Stream
+from trainwright.controller.runtime.testing.waiting import eventually
 
 Answer = dict[str, Any]
 AGENT = "scenario/1.0 (test)"
 WAIT_SECONDS = 30.0
-_POLL_SECONDS = 0.05
 _HOLE = re.compile(r"\$\{(?:(?P<text>[^$]*?)\*(?P<times>\d+)|(?P<name>\w+)(?:\+(?P<plus>\d+))?)\}", re.DOTALL)
 
 
@@ -102,16 +102,12 @@ class Runner:
         return answer
 
     async def _wait(self, step: Step) -> Answer:
-        answer: Answer = {}
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                while True:
-                    answer = await self._ask(step)
-                    if self._arrived(step, answer):
-                        return answer
-                    await asyncio.sleep(_POLL_SECONDS)
-        except TimeoutError as error:
-            raise ScenarioError(f"{step}: {dict(step.until)} did not come; the last answer: {answer}") from error
+        def arrived(answer: Answer) -> bool:
+            return self._arrived(step, answer)
+
+        return await eventually(
+            lambda: self._ask(step), arrived, seconds=WAIT_SECONDS, what=f"{step}: {dict(step.until)}"
+        )
 
     def _arrived(self, step: Step, answer: Answer) -> bool:
         if step.gone or step.status is not None:

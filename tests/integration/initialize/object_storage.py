@@ -9,7 +9,6 @@ import json
 import os
 import socket
 import subprocess
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from yarl import URL
 from trainwright.controller.runtime.testing import build
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.programs import Authority
+from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 KEY, SECRET, REGION = "AKIATEST", "secret/of+the=test", "eu-test-1"
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
@@ -115,11 +115,14 @@ def object_server(folder: Path, *, tls: bool = False) -> Iterator[ObjectServer]:
 
 def _wait(process: subprocess.Popen[bytes], server: ObjectServer) -> None:
     host, _, port = server.host.partition(":")
-    while process.poll() is None:
+
+    def listens() -> bool:
+        assert process.poll() is None, f"versitygw has ended with code {process.returncode}"
         with contextlib.suppress(OSError), socket.create_connection((host, int(port))):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"versitygw has ended with code {process.returncode}")
+            return True
+        return False
+
+    eventually_sync(listens, what="versitygw")
 
 
 @dataclass

@@ -7,6 +7,7 @@ from tests.scenarios import comparison, model, recordings
 from tests.scenarios.normal import normal
 from tests.scenarios.runner import Runner, ScenarioError
 from tests.scenarios.sides import local_side
+from trainwright.controller.runtime.testing.waiting import GaveUp
 
 SCENARIOS = model.load_all()
 OPEN = comparison.open_scenarios()
@@ -20,7 +21,7 @@ async def differences(scenario: model.Scenario) -> list[comparison.Difference]:
     try:
         async with local_side(memory=not scenario.own_server) as side:
             answers = normal(await Runner(side, scenario).run(), scenario.prefixes)
-    except ScenarioError as error:
+    except (ScenarioError, GaveUp) as error:
         return [comparison.Difference("0.run", scenario.title, "ran to its end", str(error))]
     return comparison.differences(expected, answers)
 

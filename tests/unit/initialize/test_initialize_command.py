@@ -16,6 +16,7 @@ from aiohttp import web
 from tests.unit.initialize.hub import Hub, Repository, serving
 from tests.unit.initialize.runs import tree
 from trainwright.controller.cli.main import main
+from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.progress import read
 
 COMMAND = [sys.executable, "-m", "trainwright.controller.cli.main", "initialize"]
@@ -109,8 +110,7 @@ async def test_sigterm_is_143_and_the_next_start_goes_on(hub: Hub, tmp_path: Pat
     process = await start(hub, tmp_path / "t")
     await half.wait()
     parts = tmp_path / "t/.trainwright/parts"
-    while not any(part.stat().st_size for part in parts.glob("*")):  # noqa: ASYNC110 - another process writes it
-        await asyncio.sleep(0.01)
+    await eventually(lambda: [part.stat().st_size for part in parts.glob("*")], any)
     process.send_signal(signal.SIGTERM)
     await process.communicate()
     stopped.set()

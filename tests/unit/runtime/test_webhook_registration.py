@@ -12,6 +12,7 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, status_body
+from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.webhook import webhooks
 from trainwright.controller.runtime.webhook.webhooks import WebhookRegistration
 
@@ -122,8 +123,7 @@ async def test_calls_are_answered_for_a_moment_after_the_configurations_are_gone
     monkeypatch.setattr(hooks, "_registration", registration)
     running = asyncio.ensure_future(hooks.run())
     await hooks.server.listening.wait()
-    while server.held is None:  # noqa: ASYNC110 - the server has no event for it
-        await asyncio.sleep(0.01)
+    await eventually(lambda: server.held, lambda held: held is not None)
     running.cancel()
     await server.gone.wait()
     for _ in range(10):
