@@ -46,9 +46,9 @@ def load_registry(path: Path | None) -> Registry:
     return Registry.load(selection, installation=shipped_installation(configuration))
 
 
-def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> ManagerSettings:
+def load_settings(path: Path | None, feature_gates: Mapping[str, bool], *, in_cluster: bool = True) -> ManagerSettings:
     """The settings of a manager with the Configuration in the file; `feature_gates` take precedence over those of the
-    file.
+    file. `in_cluster`: whether the manager is a pod of the cluster.
 
     Raises ConfigurationError as `load_configuration`, and for values that cannot take effect.
     """
@@ -56,7 +56,7 @@ def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> Manag
     if feature_gates:
         configuration.feature_gates = {**(configuration.feature_gates or {}), **feature_gates}
     try:
-        settings = settings_of(configuration)
+        settings = settings_of(configuration, in_cluster=in_cluster)
     except ConfigurationError as error:
         _refuse(path, [*problems, *str(error).splitlines()])
         raise

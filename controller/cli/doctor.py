@@ -103,7 +103,7 @@ def needed_rights(site: SiteSurvey) -> Sequence[tuple[str, Sequence[Rule]]]:
     except (msgspec.ValidationError, argparse.ArgumentTypeError) as error:
         raise ConfigurationError(f"the manager's Configuration: {error}") from error
     configuration.feature_gates = {**(configuration.feature_gates or {}), **on_or_off}
-    settings = settings_of(configuration)
+    settings = settings_of(configuration, in_cluster=True)
     try:
         registry = Registry.load(settings.plugins)
     except RegistryError as error:

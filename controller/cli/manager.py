@@ -9,7 +9,7 @@ from prometheus_client import disable_created_metrics
 
 from trainwright.controller.cli.arguments.general import ZAP_WITHOUT_EFFECT
 from trainwright.controller.cli.commands import refused
-from trainwright.controller.cli.configuration import load_settings
+from trainwright.controller.cli.configuration import load_configuration, load_settings
 from trainwright.controller.runtime import ConfigurationError, configure_logging, load_config
 from trainwright.controller.runtime import run as run_manager
 from trainwright.controller.runtime.client.config import is_in_cluster
@@ -20,8 +20,10 @@ USER_AGENT = "trainwright"
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        settings = load_settings(arguments.config, arguments.feature_gates)
+        # Read first, so that a file with mistakes is named also where there is no cluster.
+        load_configuration(arguments.config)
         cluster = load_config(arguments.kubeconfig)
+        settings = load_settings(arguments.config, arguments.feature_gates, in_cluster=is_in_cluster(cluster))
     except ConfigurationError as error:
         return refused(str(error).splitlines())
     log = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from trainwright.api.manifest import dump
@@ -20,7 +19,6 @@ from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.trainer.assembly.part import Rights
 from trainwright.controller.trainer.assembly.parts import rights
-from trainwright.controller.trainer.assembly.settings import Election
 from trainwright.plugins.contract.errors import RegistryError
 from trainwright.plugins.registry import Registry
 
@@ -35,9 +33,6 @@ SECRET_POLICY = "kubeflow-trainer-secrets"  # noqa: S105 - a name
 def run(arguments: argparse.Namespace) -> int:
     try:
         settings = load_settings(arguments.config, {})
-        if arguments.config is None:
-            # Leader election is the only non-default setting of the shipped Configuration that needs a right.
-            settings = replace(settings, election=Election())
         registry = Registry.load(settings.plugins)
     except ConfigurationError as error:
         return refused(str(error).splitlines())

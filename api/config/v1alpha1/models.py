@@ -117,7 +117,7 @@ class LeaderElectionConfiguration(Struct, kw_only=True):
     """How one of several managers is elected."""
 
     leader_elect: bool | None = field(name="leaderElect", default=None)
-    """Whether there is an election. Must be said."""
+    """Whether there is an election. Without one, run a single replica."""
     lease_duration: str | None = field(name="leaseDuration", default=None)
     """How long others wait for a leader that is silent, such as 15s, which is what unset means."""
     renew_deadline: str | None = field(name="renewDeadline", default=None)
@@ -130,6 +130,10 @@ class LeaderElectionConfiguration(Struct, kw_only=True):
     """Name of the Lease. Unset means trainer.kubeflow.org."""
     resource_namespace: str | None = field(name="resourceNamespace", default=None)
     """Its namespace. Empty means the manager's own."""
+
+    def set_defaults(self) -> None:
+        if self.leader_elect is None:
+            self.leader_elect = True
 
 
 class MetricsAuth(Struct, kw_only=True):
@@ -382,7 +386,7 @@ class Configuration(Struct, kw_only=True):
     health: ControllerHealth | None = None
     """The server of health probes."""
     leader_election: LeaderElectionConfiguration | None = field(name="leaderElection", default=None)
-    """How one of several managers is elected. Unset means no election, for a manager that runs alone."""
+    """How one of several managers is elected. Unset means an election where the manager is a pod of the cluster."""
     controller: ControllerConfigurationSpec | None = None
     """How objects are reconciled."""
     cert_management: CertManagement | None = field(name="certManagement", default=None)
@@ -515,6 +519,8 @@ class Configuration(Struct, kw_only=True):
             self.metrics.set_defaults()
         if self.health is not None:
             self.health.set_defaults()
+        if self.leader_election is not None:
+            self.leader_election.set_defaults()
         if self.cert_management is not None:
             self.cert_management.set_defaults()
         if self.client_connection is not None:

@@ -25,6 +25,11 @@
 {{- dig "certManagement" "webhookServiceName" "" .Values.config | default "kubeflow-trainer-controller-manager" -}}
 {{- end -}}
 
+{{/* A match condition: whether a change is one of the spec. Other changes, and deletions, pass while no manager answers. */}}
+{{- define "trainwright.specsDiffer" -}}
+(has(object.spec) ? object.spec : null) != (has(oldObject.spec) ? oldObject.spec : null)
+{{- end -}}
+
 {{/* The Secret with the certificate. */}}
 {{- define "trainwright.secret" -}}
 {{- dig "certManagement" "webhookSecretName" "" .Values.config | default "kubeflow-trainer-webhook-cert" -}}

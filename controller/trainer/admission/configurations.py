@@ -29,7 +29,22 @@ _UNLESS_DISABLED: Document = {
 }
 
 
+_SPECS_DIFFER = "(has(object.spec) ? object.spec : null) != (has(oldObject.spec) ? oldObject.spec : null)"
+_CHANGES_THE_SPEC: Document = {
+    "name": "changes-the-spec",
+    "expression": f"oldObject == null || !has(object.metadata.deletionTimestamp) && {_SPECS_DIFFER}",
+}
+"""Labels, annotations and finalizers can be changed, and objects can be deleted, while no manager answers.
+https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#matching-requests-matchconditions
+"""
+_CHANGES_METADATA_ALONE: Document = {
+    "name": "changes-metadata-alone",
+    "expression": f"oldObject != null && !has(object.metadata.deletionTimestamp) && !({_SPECS_DIFFER})",
+}
+
+
 def webhook_configurations() -> tuple[Document, ...]:
+    """Both configurations, as they are in a cluster whose manager has its usual name and namespace."""
     return (
         _configuration(
             "MutatingWebhookConfiguration",
@@ -40,13 +55,16 @@ def webhook_configurations() -> tuple[Document, ...]:
             "ValidatingWebhookConfiguration",
             f"validator.{GROUP}",
             [
-                _webhook(f"validator.{kind.RESOURCE.kind.lower()}.{GROUP}", kind, validate_path(kind), selector)
-                for kind, selector in (
-                    (ClusterTrainingRuntime, _UNLESS_DISABLED),
-                    (TrainingRuntime, None),
-                    (TrainJob, None),
-                    (OptimizationJob, None),
-                )
+                *(
+                    _webhook(f"validator.{kind.RESOURCE.kind.lower()}.{GROUP}", kind, validate_path(kind), selector)
+                    for kind, selector in (
+                        (ClusterTrainingRuntime, _UNLESS_DISABLED),
+                        (TrainingRuntime, None),
+                        (TrainJob, None),
+                        (OptimizationJob, None),
+                    )
+                ),
+                *(_metadata_webhook(kind) for kind in (TrainJob, OptimizationJob)),
             ],
         ),
     )
@@ -67,6 +85,7 @@ def _webhook(name: str, kind: type[Object], path: str, selector: Document | None
         "admissionReviewVersions": ["v1"],
         "clientConfig": {"service": {"name": SERVICE, "namespace": NAMESPACE, "path": path}},
         "failurePolicy": "Fail",
+        "matchConditions": [_CHANGES_THE_SPEC],
         "sideEffects": "None",
         "rules": [
             {
@@ -80,3 +99,10 @@ def _webhook(name: str, kind: type[Object], path: str, selector: Document | None
     if selector is not None:
         webhook["objectSelector"] = selector
     return webhook
+
+
+def _metadata_webhook(kind: type[Object]) -> Document:
+    """The one that looks at changed annotations. While no manager answers, they are taken unseen."""
+    webhook = _webhook(f"metadata.{kind.RESOURCE.kind.lower()}.{GROUP}", kind, validate_path(kind))
+    webhook["rules"][0]["operations"] = ["UPDATE"]
+    return webhook | {"failurePolicy": "Ignore", "timeoutSeconds": 3, "matchConditions": [_CHANGES_METADATA_ALONE]}

@@ -170,8 +170,10 @@ Complain = Callable[[str, str], None]
 """Takes the path of a field and what is wrong with it."""
 
 
-def settings_of(configuration: Configuration) -> ManagerSettings:
+def settings_of(configuration: Configuration, *, in_cluster: bool = False) -> ManagerSettings:
     """Read a Configuration without defaults: for some fields it matters whether the file sets them.
+
+    In a cluster there may be more replicas than one, so there is an election unless the Configuration turns it off.
 
     Raises ConfigurationError: one line for each field that cannot take effect.
     """
@@ -185,6 +187,7 @@ def settings_of(configuration: Configuration) -> ManagerSettings:
     # The defaults of the schema fill in these sections.
     assert full.webhook and full.metrics and full.health and full.cert_management and full.client_connection  # noqa: PT018
     assert full.metrics.auth and full.status_server and full.progress and full.progress.push and full.progress.pull  # noqa: PT018
+    unsaid = LeaderElectionConfiguration(leader_elect=True) if in_cluster else None
     _check_port("webhook.port", full.webhook.port, complain)
     minimum, ciphers = _tls(full.tls or TLSOptions(), complain)
     readiness, liveness = _endpoints(full.health, complain)
@@ -201,7 +204,7 @@ def settings_of(configuration: Configuration) -> ManagerSettings:
         probe_address=_address("health.healthProbeBindAddress", full.health.health_probe_bind_address, complain),
         readiness_path=readiness,
         liveness_path=liveness,
-        election=_election(full.leader_election, complain),
+        election=_election(full.leader_election or unsaid, complain),
         workers=_workers(full.controller.group_kind_concurrency if full.controller else None, complain),
         own_certificates=bool(full.cert_management.enable),
         service=_name("certManagement.webhookServiceName", full.cert_management.webhook_service_name, complain),
@@ -269,8 +272,6 @@ def _endpoints(health: ControllerHealth, complain: Complain) -> tuple[str, str]:
 def _election(section: LeaderElectionConfiguration | None, complain: Complain) -> Election | None:
     if section is None:
         return None
-    if section.leader_elect is None:
-        complain("leaderElection.leaderElect", "is not set; set it to true, or to false for a single replica")
     if section.resource_lock not in {None, "", _LOCK}:
         complain("leaderElection.resourceLock", f"{section.resource_lock!r} is not supported; use {_LOCK}")
     default = Timing()

@@ -169,7 +169,7 @@ VALUES: Mapping[str, tuple[Mapping[str, Any], Check]] = {
     ),
     "extraRules": ({"extraRules": [RULE]}, lambda found: found.rights()[-1] == RULE),
 }
-ALONE: Mapping[str, Any] = {"replicas": 1, "config": {"leaderElection": None}}
+ALONE: Mapping[str, Any] = {"replicas": 1, "config": {"leaderElection": {"leaderElect": False}}}
 """One replica without election."""
 CONFIGURATIONS: Mapping[str, tuple[Mapping[str, Any], Check]] = {
     "a gate": (

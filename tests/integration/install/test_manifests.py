@@ -252,7 +252,7 @@ def test_the_one_namespace_is_written_in_one_place(control_plane: ControlPlane, 
         one(documents, kind, namespace="team")
         one(documents, kind, namespace=NAMESPACE)
     webhooks = [webhook for document in documents for webhook in document.get("webhooks", ())]
-    assert len(webhooks) == 5
+    assert len(webhooks) == 7
     for webhook in webhooks:
         assert webhook["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "team"}}
     everywhere = one(documents, "ClusterRole")["rules"]

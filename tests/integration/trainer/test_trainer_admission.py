@@ -12,8 +12,11 @@ import pytest
 from tests.builders import train_job
 from tests.managers import start_manager
 from trainwright.api.objects import wire
+from trainwright.controller.runtime.certificates.configurations import webhooks_by_url
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
+from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.plugins.testing import replicated_job, runtime_document
 
 CRDS = Path(__file__).parents[3] / "config" / "crd"
@@ -167,6 +170,27 @@ def test_nothing_stands_in_the_way_of_a_job_that_is_going(admitted: ControlPlane
     admitted.stored.delete("trainjob", "job", space, wait=False)
     patch(admitted, space, "job", {**change, "metadata": {"finalizers": None}})
     assert admitted.stored.get("trainjob", "job", space) is None
+
+
+def test_labels_change_and_jobs_go_while_no_manager_answers(
+    new_control_plane: type[ControlPlane], jobset_crd: Path
+) -> None:
+    with new_control_plane(crds=[CRDS, jobset_crd]) as alone:
+        space = alone.create_namespace()
+        wanted = job("job")
+        wanted["metadata"]["finalizers"] = ["example.com/slow"]
+        create(alone, space, wanted, runtime("runtime"))
+        nowhere = f"https://127.0.0.1:{free_port()}"
+        alone.apply(*(webhooks_by_url(one, nowhere, b"", {}) for one in webhook_configurations()))
+        eventually_sync(lambda: refusal(alone, space, job("another")), contains("failed calling webhook"))
+        annotated = patch(alone, space, "job", {"metadata": {"annotations": {"a": "b"}, "labels": {"a": "b"}}})
+        assert (annotated["metadata"]["annotations"], annotated["metadata"]["labels"]) == ({"a": "b"}, {"a": "b"})
+        alone.stored.patch("trainingruntime", "runtime", {"metadata": {"finalizers": ["a/b"]}}, space)
+        with pytest.raises(ControlPlaneError, match="failed calling webhook"):
+            patch(alone, space, "job", {"spec": {"suspend": True}})
+        alone.stored.delete("trainjob", "job", space, wait=False)
+        patch(alone, space, "job", {"metadata": {"finalizers": None}})
+        assert alone.stored.get("trainjob", "job", space) is None
 
 
 @pytest.mark.real_control_plane("kubectl")

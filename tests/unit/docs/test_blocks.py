@@ -83,7 +83,7 @@ def test_manifests_are_valid(block: Block) -> None:
 def test_configurations_take_effect(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "configuration.yaml"
     file.write_text(block.text)
-    assert load_settings(file, {}) != load_settings(None, {})
+    assert load_settings(file, {}) != load_settings(None, {}, in_cluster=False)
 
 
 @pytest.mark.parametrize("block", of("python", "json", "toml"))

@@ -171,6 +171,19 @@ def test_an_effect(field: str, data: dict[str, Any], attribute: str, value: obje
     assert getattr(read(data), attribute) == value, field
 
 
+@pytest.mark.parametrize(
+    ("data", "elects"),
+    [
+        ({}, True),
+        ({"leaderElection": {"resourceName": "n"}}, True),
+        ({"leaderElection": {"leaderElect": False}}, False),
+    ],
+)
+def test_in_a_cluster_only_a_word_turns_the_election_off(data: dict[str, Any], elects: bool) -> None:
+    settings = settings_of(msgspec.convert(data, Configuration), in_cluster=True)
+    assert (settings.election is not None) == elects
+
+
 @pytest.mark.parametrize(("field", "data", "message"), REFUSALS)
 def test_a_refusal(field: str, data: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as refusal:

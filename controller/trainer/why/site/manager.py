@@ -62,6 +62,13 @@ def one_manager(site: SiteSurvey) -> Iterator[Cause]:
     elif len(site.managers) > 1:
         places = ", ".join(sorted(map(namespace_of, site.managers)))
         yield warning(f"there are managers of TrainJobs in {places}", "remove all but one")
+    elif site.if_read("configuration") is not None and not _elects(site):
+        replicas = sum(int(dig(manager, "spec.replicas") or 0) for manager in site.managers)
+        if replicas > 1:
+            yield problem(
+                f"{replicas} replicas work on the same TrainJobs, since leaderElection.leaderElect is false",
+                "turn the election on in the Configuration, or run a single replica",
+            )
 
 
 def rights(site: SiteSurvey) -> Iterator[Cause]:
@@ -110,7 +117,7 @@ def _is_answered(site: SiteSurvey) -> bool:
 
 def _elects(site: SiteSurvey) -> bool:
     section = (site.configuration or {}).get("leaderElection")
-    return section is None or bool(section.get("leaderElect"))
+    return section is None or section.get("leaderElect") is not False
 
 
 def _is_held(site: SiteSurvey, lease: Document) -> bool:

@@ -259,6 +259,14 @@ DEFECTS = [
         leases=[lease(), lease(namespace="trainer")],
     ),
     defect(
+        "one manager",
+        PROBLEM,
+        "2 replicas work on the same TrainJobs, since leaderElection.leaderElect is false",
+        deployments=[{**deployment(), "spec": {**deployment()["spec"], "replicas": 2}}],
+        configuration={"leaderElection": {"leaderElect": False}},
+        leases=[],
+    ),
+    defect(
         "rights of the manager",
         PROBLEM,
         "service account kubeflow-system/manager may not create, patch secrets",
