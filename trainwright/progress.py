@@ -8,8 +8,10 @@
             progress.update(step=step, loss=train(batch))
 
 Reports go to the server that the environment names (KUBEFLOW_TRAINER_SERVER_URL), to the file that it names
-(TRAINWRIGHT_PROGRESS_FILE), or to both. Elsewhere, such as on a laptop, nothing is written. One background thread
-sends; nothing here ever delays a training step or raises an exception into the training.
+(TRAINWRIGHT_PROGRESS_FILE), or to both. Where it names a folder for the output of the training
+(TRAINWRIGHT_OUTPUT_DIR), each value that is passed is kept in a file of lines there, progress.jsonl. Elsewhere, such as
+on a laptop, nothing is written. One background thread sends and writes; nothing here ever delays a training step or
+raises an exception into the training.
 
 This file needs Python 3.9 and its standard library only, and a copy of it works: beside a training script, pasted into
 one, or pasted into a function. For that, annotations of newer Python are quoted, and the text has no backslash, dollar
@@ -31,11 +33,13 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 __all__ = [
+    "Extreme",
     "Extremes",
     "ReadError",
     "Report",
@@ -55,6 +59,13 @@ SERVER_TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"  # the name of a variable that ho
 FILE = "TRAINWRIGHT_PROGRESS_FILE"
 FINAL = "TRAINWRIGHT_PROGRESS_FINAL"
 """Variable with the path of the container's termination message."""
+OUTPUT_DIR = "TRAINWRIGHT_OUTPUT_DIR"
+"""Variable with the folder of what the training makes."""
+CURVE = "progress.jsonl"
+"""The file there with each value."""
+CURVE_POINTS = 100000
+CURVE_BYTES = 52428800
+"""Of a file with more than that, each two neighbours become one line."""
 CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"
 RESUME_FROM = "TRAINWRIGHT_RESUME_FROM"
 ON_STALL = "TRAINWRIGHT_ON_STALL"
@@ -102,6 +113,10 @@ _WARM_UP_STEPS = 5
 _SMOOTHING_SECONDS = 60.0
 _INT32 = 2147483647
 _LINE_END = bytes([10])
+_BATCH = 4096
+"""So many values that wait to be written wake the thread."""
+_WAITING = 65536
+"""Of more than that, the oldest ones are not written: the disk or the server holds up the thread."""
 _LINES = 1000
 """So many of the last lines are looked at."""
 _TIME = re.compile(
@@ -112,13 +127,17 @@ _NOT_FINITE = ("nan", "infinity", "-infinity", "inf", "-inf")
 _LARGEST = sys.float_info.max
 _COUNTERS = 5
 """Metrics of a document that have keys of their own: step, epoch, their totals, loss."""
-_LOWEST, _HIGHEST = ".min", ".max"
+_LOWEST, _HIGHEST = "min", "max"
 """What the names of extremes end with. Their values are not plain numbers, so charts do not draw them as curves."""
 _NUMBERS = ("numpy", "decimal", "fractions")
 """Modules whose values are in the memory of the CPU: to read one takes no time."""
-_UNKNOWN = (None, math.inf, None, -math.inf, None)
-_NO_MEAN = (-1, 0.0, 0)
-_EXTREME = re.compile("(-?[0-9][0-9.e+-]*) (?:at step (-?[0-9][0-9.e+-]*)|so far)")
+_KEEP = object()
+"""Tells the thread to write the values that wait, and nothing else."""
+_RECENT = "recent_"
+"""Before the end of the name, of the last minute or two."""
+_RECENT_SECONDS = 60.0
+_EXTREME = re.compile("(-?[0-9][0-9.e+-]*) (?:at step (-?[0-9][0-9.e+-]*)|so far|just now)")
+_EXTREME_NAME = re.compile("(.+)[.](recent_)?(min|max)", re.DOTALL)
 
 
 # --- The document -----------------------------------------------------------------------------------------------------
@@ -235,28 +254,40 @@ class Extremes(NamedTuple):
     highest_step: "float | None" = None
 
 
-def extremes(metrics: "Mapping[str, str]") -> "tuple[dict[str, str], dict[str, Extremes]]":
-    """The metrics of a report without what a Reporter adds to say their extremes; and these by the name of the metric.
+class Extreme(NamedTuple):
+    """The metrics of a report, and what a Reporter has added to say extremes, by the name of the metric."""
+
+    plain: "dict[str, str]"
+    run: "dict[str, Extremes]"
+    """Since the process began."""
+    recent: "dict[str, Extremes]"
+    """In the last minute or two, where these are others than those of the run."""
+
+
+def extremes(metrics: "Mapping[str, str]") -> Extreme:
+    """What the metrics of a report say.
 
     A Reporter sends reports seconds apart. A value that was passed in between, and is lower or higher than the last
-    one, is told by a metric such as loss.min, whose value is "0.25 at step 12", or "0.25 so far" without steps.
+    one, is told by a metric such as loss.min or loss.recent_max, whose value is "0.25 at step 12". Without steps it is
+    "0.25 so far" or "0.25 just now".
     """
-    plain, found = dict(metrics), dict[str, Extremes]()
+    found = Extreme(dict(metrics), {}, {})
     for name, text in metrics.items():
-        base, said = name[: -len(_LOWEST)], _EXTREME.fullmatch(text)
-        if said is None or base not in metrics or not name.endswith((_LOWEST, _HIGHEST)):
+        named, said = _EXTREME_NAME.fullmatch(name), _EXTREME.fullmatch(text)
+        if named is None or said is None or named[1] not in metrics:
             continue
         try:
             value, step = float(said[1]), float(said[2]) if said[2] else None
         except ValueError:
             continue
-        del plain[name]
-        known = found.get(base, Extremes())
-        if name.endswith(_LOWEST):
-            found[base] = known._replace(lowest=value, lowest_step=step)
+        del found.plain[name]
+        those = found.recent if named[2] else found.run
+        known = those.get(named[1], Extremes())
+        if named[3] == _LOWEST:
+            those[named[1]] = known._replace(lowest=value, lowest_step=step)
         else:
-            found[base] = known._replace(highest=value, highest_step=step)
-    return plain, found
+            those[named[1]] = known._replace(highest=value, highest_step=step)
+    return found
 
 
 def _at_end(error: ValueError) -> bool:
@@ -437,6 +468,150 @@ class _File:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+class CurveWriter:
+    """The file of each value. One JSON object a line, of one of two forms:
+
+        {"attempt": 1, "time": 1767225600.5, "total": 300, "epochs": null}
+        {"time": 1767225600.5, "step": 12, "epoch": 1, "percentage": 4, "metrics": {"loss": 0.25}}
+
+    The first begins what follows: a process, or other totals. Of the second, what is not known is left out. A line that
+    stands for several has "count", "low" and "high" where a metric was lower or higher than the value, its last, and
+    "not_finite", the names of those that were no finite number at least once.
+    Lines are added in one write, so that a reader sees whole ones but for the last.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self._begin: dict[str, Any] | None = None
+        self._points = -1
+        """How many the file has; -1: not counted yet."""
+        self._stride = 1
+        self._open: list[dict[str, Any]] = []
+
+    def add(self, points: "list[dict[str, Any]]", begin: "dict[str, Any]", *, last: bool) -> None:
+        """Append the points; with the last ones also what is not full yet. Raises OSError.
+
+        begin: the attempt and the totals, which are written where they differ from those before.
+        """
+        first = [{**begin, "time": points[0]["time"]}] if points and self._begin != begin else []
+        points = _merged(points)
+        if self._points < 0 and points:
+            self._count()
+        if self._stride > 1:
+            points, self._open = _joined([*self._open, *points], self._stride)
+            if last:
+                points, self._open = [*points, *self._open], []
+        if not points:
+            return
+        with open(self.name, "ab") as stream:
+            stream.write(b"".join(map(_line, [*first, *points])))
+            size = stream.tell()
+        self._begin = begin
+        self._points += len(points)
+        if self._points > CURVE_POINTS or size > CURVE_BYTES:
+            self._thin()
+
+    def _count(self) -> None:
+        """What an earlier attempt has left. It may have been killed within its last line."""
+        self._points, self._stride, line = 0, 1, _LINE_END
+        with contextlib.suppress(FileNotFoundError), open(self.name, "r+b") as stream:
+            for line in stream:
+                self._points += 1
+                if self._points % 1000 == 2 and (known := _point(line)):
+                    self._stride = max(self._stride, known.get("count", 1))
+            if not line.endswith(_LINE_END):
+                stream.write(_LINE_END)
+
+    def _thin(self) -> None:
+        """Join each two points that follow each other. A reader has the old file or the new one."""
+        self._stride *= 2
+        self._points = 0
+        temporary = self.name + ".new"
+        kept: list[dict[str, Any]] = []
+        with open(self.name, "rb") as stream, open(temporary, "wb") as made:
+            for line in stream:
+                known = _point(line)
+                if known is None:
+                    continue
+                if "attempt" not in known:
+                    full, kept = _joined([*kept, known], self._stride)
+                else:
+                    full, kept = [*kept, known], []
+                made.write(b"".join(map(_line, full)))
+                self._points += len(full)
+            made.write(b"".join(map(_line, kept)))
+            self._points += len(kept)
+        os.replace(temporary, self.name)
+
+
+def _line(point: "dict[str, Any]") -> bytes:
+    return json.dumps(point, separators=(",", ":")).encode() + _LINE_END
+
+
+def _point(line: bytes) -> "dict[str, Any] | None":
+    """None: the line is torn, or is none of ours."""
+    with contextlib.suppress(ValueError):
+        known = json.loads(line)
+        if isinstance(known, dict) and ("attempt" in known or isinstance(known.get("metrics"), dict)):
+            return known
+    return None
+
+
+def _merged(points: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+    """One point for those in a row of one step that tell different metrics."""
+    made: list[dict[str, Any]] = []
+    for point in points:
+        last = made[-1] if made else None
+        if (
+            last is not None
+            and point.get("step") is not None
+            and last.get("step") == point["step"]
+            and not last["metrics"].keys() & point["metrics"].keys()
+        ):
+            made[-1] = {**last, **point, "metrics": {**last["metrics"], **point["metrics"]}}
+        else:
+            made.append(point)
+    return made
+
+
+def _joined(points: "list[dict[str, Any]]", stride: int) -> "tuple[list[dict[str, Any]], list[dict[str, Any]]]":
+    """Points that each stand for as many as the stride says, and the last one if it does not yet."""
+    made: list[dict[str, Any]] = []
+    for point in points:
+        last = made[-1] if made else None
+        count = last.get("count", 1) + point.get("count", 1) if last is not None else stride + 1
+        # Where the training fell back to an earlier step, another run begins.
+        if last is None or count > stride or _before(point.get("step"), last.get("step")):
+            made.append(point)
+        else:
+            made[-1] = _both(last, point, count)
+    full = bool(made) and made[-1].get("count", 1) >= stride
+    return (made, []) if full else (made[:-1], made[-1:])
+
+
+def _before(step: Any, last: Any) -> bool:
+    return isinstance(step, (int, float)) and isinstance(last, (int, float)) and step < last
+
+
+def _both(first: "dict[str, Any]", second: "dict[str, Any]", count: int) -> "dict[str, Any]":
+    made = {**first, **second, "metrics": {**first["metrics"], **second["metrics"]}, "count": count}
+    for key, choose in (("low", min), ("high", max)):
+        ends = {}
+        for name, value in made["metrics"].items():
+            told = [one.get(key, {}).get(name, one["metrics"].get(name)) for one in (first, second)]
+            numbers = [one for one in told if isinstance(one, (int, float))]
+            if numbers and choose(numbers) != value:
+                ends[name] = choose(numbers)
+        made.pop(key, None)
+        if ends:
+            made[key] = ends
+    odd = {name for one in (first, second) for name, value in one["metrics"].items() if isinstance(value, str)}
+    odd.update(first.get("not_finite", ()), second.get("not_finite", ()))
+    if odd:
+        made["not_finite"] = sorted(odd)
+    return made
 
 
 _leaving = threading.Lock()
@@ -663,6 +838,10 @@ def _rank(environ: "Mapping[str, str]") -> int:
     return 1 if any(value.strip("0 ") for value in (node, local)) else 0
 
 
+_Point = tuple[Any, Any, Any, Any, float, Any, Any]
+"""Where the training is: step, epoch, percentage, time to go, time; and what was passed there: loss, other metrics."""
+
+
 class _Pace:
     """Seconds for one step of this process, smoothed. The first steps are left out: they load and compile."""
 
@@ -724,18 +903,15 @@ class Reporter:
         self._active = False
         self._closing = False
         self._end: tuple[str, str] | None = None
-        # Written by the training thread alone: name -> (last value, lowest, its step, highest, its step), of numbers.
-        self._values: dict[str, tuple[Any, float, Any, float, Any]] = {}
-        self._losses: dict[str, tuple[Any, float, Any, float, Any]] = {}
         self._mean = frozenset((mean,) if isinstance(mean, str) else mean)
-        # Of these: name -> (period, mean, count). A new period begins when the thread has taken the values: it counts
-        # _period up, and the next update of a name starts a new mean.
-        self._means: dict[str, tuple[int, float, int]] = {}
-        self._period = 0
-        # By the thread alone: of all that it has sent, and of what the training thread saw.
-        self._extremes: dict[str, Extremes] = {}
+        # What the training passed and the thread has not taken yet.
+        self._points: deque[_Point] = deque(maxlen=_WAITING)
+        # By the thread alone.
+        self._losses: dict[str, _Passed] = {}
+        self._values: dict[str, _Passed] = {}
+        self._curve: CurveWriter | None = None
         self._first: tuple[Any, Any] | None = None
-        self._latest: tuple[Any, Any, Any, Any, float] = (None, None, None, None, 0.0)
+        self._latest: _Point = (None, None, None, None, 0.0, None, None)
         # Used by the thread, and by whoever closes the reporter while the thread waits for the server.
         self._documents = threading.Lock()
         self._taken: object = self._latest
@@ -744,7 +920,7 @@ class Reporter:
         self._final = self._checkpoint = ""
         self._rank = -1
         self._sending = self._left = False
-        self._wake: queue.SimpleQueue[queue.SimpleQueue[None] | None] = queue.SimpleQueue()
+        self._wake: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._handler = self._on_sigterm
         self._previous: Any = None
         self._last_error = getattr(sys, "last_value", None)
@@ -775,7 +951,10 @@ class Reporter:
             except ValueError as error:
                 self._warn("server", str(error))
         self._channels = [_Channel(destination, self._every, self._warn) for destination in destinations]
-        if not destinations:
+        folder = environ.get(OUTPUT_DIR, "")
+        if folder:
+            self._curve = CurveWriter(os.path.join(folder, CURVE))
+        elif not destinations:
             return
         self._active = True
         _open_reporters.add(self)
@@ -797,14 +976,14 @@ class Reporter:
         eta: Any = None,
         percentage: Any = None,
     ) -> None:
-        """Note where the training is. Takes about a microsecond: it keeps references, and sends nothing.
+        """Note where the training is. Takes about a microsecond: it keeps what is passed, and sends nothing.
 
         What is left out keeps its value.
 
         step: counted from 1, so that it is the total at the end.
-        loss, metrics: the value that was passed last is sent, and what the lowest and the highest one were. Of tensors
-        that are not in the memory of the CPU, and of values that are no numbers, which the background thread converts,
-        these are those of what was sent.
+        loss, metrics: the value that was passed last is sent, and what the lowest and the highest one were; None takes
+        a metric out. A tensor is copied, which on a GPU takes some microseconds more, and read by the background
+        thread.
         eta: seconds to go; otherwise it is computed from the time of the steps.
         percentage: otherwise it is computed from steps or epochs.
         """
@@ -812,19 +991,26 @@ class Reporter:
             return
         try:
             before = self._latest
-            at = before[0] if step is None else step
-            if loss is not None:
-                self._add(self._losses, "loss", loss, at)
-            if metrics:
-                for name, value in metrics.items():
-                    self._add(self._values, name, value, at)
-            self._latest = (
-                at,
+            if type(loss) is not float:
+                loss = _held(loss)
+            named = metrics and [
+                (name, value if type(value) is float else _held(value)) for name, value in metrics.items()
+            ]
+            latest = (
+                before[0] if step is None else step,
                 before[1] if epoch is None else epoch,
                 before[2] if percentage is None else percentage,
                 before[3] if eta is None else eta,
                 self._clock(),
+                loss,
+                named,
             )
+            if loss is not None or named:
+                points = self._points
+                points.append(latest)
+                if len(points) == _BATCH:
+                    self._wake.put(_KEEP)
+            self._latest = latest
             first = self._first
             if first is None:
                 self._first = (step, epoch)
@@ -833,35 +1019,6 @@ class Reporter:
                 self._first = (step if first[0] is None else first[0], epoch if first[1] is None else first[1])
         except Exception as error:  # the training goes on
             self._warn("update", f"a call of update was left out: {error!r}")
-
-    def _add(self, values: "dict[str, tuple[Any, float, Any, float, Any]]", name: str, value: Any, step: Any) -> None:
-        kind = type(value)
-        before = values.get(name)
-        if before is None and (value is None or len(values) >= METRICS):
-            return
-        if kind is not float and kind is not int:
-            is_here = isinstance(value, (float, int)) or kind.__module__ in _NUMBERS
-            if not is_here and getattr(value, "is_cpu", False) is not True:
-                # A tensor that may wait for its device, or no number.
-                _, low, low_step, high, high_step = _UNKNOWN if before is None or value is None else before
-                values[name] = (value, low, low_step, high, high_step)
-                return
-            value = self._plain(value, name)
-            if value is None:
-                return
-        if name in self._mean:
-            period, mean, count = self._means.get(name, _NO_MEAN)
-            # A running mean keeps equal values exactly as they are; a sum would round them.
-            mean, count = (mean + (value - mean) / (count + 1), count + 1) if period == self._period else (value, 1)
-            self._means[name] = (self._period, mean, count)
-            values[name] = (mean, *_UNKNOWN[1:])
-            return
-        _, low, low_step, high, high_step = before or _UNKNOWN
-        if -_LARGEST <= value < low:
-            low, low_step = value, step
-        if high < value <= _LARGEST:
-            high, high_step = value, step
-        values[name] = (value, low, low_step, high, high_step)
 
     def checkpoint(self, path: Any, step: Any = None) -> None:
         """Note that a checkpoint is whole, so that the next attempt begins from it: call it after it is written.
@@ -991,15 +1148,21 @@ class Reporter:
     # The thread
 
     def _run(self) -> None:
+        due = time.monotonic() + self._every
         while self._active:
             try:
-                ordered = self._wake.get(timeout=self._every)
+                ordered = self._wake.get(timeout=max(0.0, due - time.monotonic()))
             except queue.Empty:
                 ordered = None
             try:
+                if ordered is _KEEP:
+                    with self._documents:
+                        self._keep()
+                    continue
                 self._tick(last=ordered is not None)
             except Exception as error:  # a report is lost, the next one may work
                 self._warn("thread", f"a progress report was left out: {error!r}")
+            due = time.monotonic() + self._every
             if ordered is not None:
                 ordered.put(None)
         for channel in self._channels:
@@ -1042,24 +1205,78 @@ class Reporter:
             self._left = True
             self._documents.release()
 
+    def _keep(self, *, last: bool = False) -> None:
+        """Take the values that wait, and write them into the file of each value."""
+        waiting = self._points
+        taken = [waiting.popleft() for _ in range(len(waiting))]
+        if not taken and not last:
+            return
+        now, shift = self._clock(), time.time() - self._clock()
+        kept: list[dict[str, Any]] = []
+        for point in _read_tensors(taken):
+            step, numbers = self._plain(point[0]), dict[str, Any]()
+            loss, named = point[5:]
+            if loss is not None and (number := self._plain(loss, "loss")) is not None:
+                self._take_in(self._losses, "loss", number, step, now, numbers)
+            for name, value in named or ():
+                self._take_in(self._values, name, value, step, now, numbers)
+            if numbers and self._curve is not None:
+                kept.append(self._kept(point, shift, numbers))
+        if self._curve is not None:
+            try:
+                total, epochs = self._plain(self.total), self._plain(self.epochs)
+                begin = {
+                    "attempt": attempt(),
+                    "total": total if _usable(total) else None,
+                    "epochs": epochs if _usable(epochs) else None,
+                }
+                self._curve.add(kept, begin, last=last)
+            except Exception as error:  # these values are not in the file, but in the reports
+                self._warn("curve", f"values of the training are not kept in {self._curve.name}: {error}")
+
+    def _take_in(
+        self, passed: "dict[str, _Passed]", name: Any, value: Any, step: Any, now: float, numbers: "dict[str, Any]"
+    ) -> None:
+        """Take in one value, and add it to the numbers of its point."""
+        known = passed.get(name)
+        if value is None:
+            if known is not None:
+                del passed[name]
+            return
+        if type(value) is not float and not isinstance(value, str):
+            value = self._plain(value, name)
+            if value is None:
+                return
+        if known is None:
+            if len(passed) >= METRICS:
+                return
+            known = passed[name] = _Passed()
+        known.take(value, step, now, is_mean=name in self._mean)
+        if not isinstance(value, str) and name:
+            numbers[str(name)[:CHARACTERS]] = _json(value)
+
+    def _kept(self, point: "_Point", shift: float, numbers: "dict[str, Any]") -> "dict[str, Any]":
+        step, epoch, percentage = (_json(self._plain(one)) for one in point[:3])
+        kept = {"time": round(point[4] + shift, 3), "step": step, "epoch": epoch, "percentage": percentage}
+        return {**{key: value for key, value in kept.items() if value is not None}, "metrics": numbers}
+
     def _take(self, *, again: bool) -> "dict[str, Any] | None":
         """Offer a document to the channels: if there is something new, or in any case."""
         latest = self._latest
         if latest is self._taken and not again:
             return None
+        self._keep(last=again)
         document = self._document(latest)
         self._taken = latest
         for channel in self._channels:
             channel.offer(document)
         return document
 
-    def _document(self, latest: "tuple[Any, Any, Any, Any, float]") -> "dict[str, Any]":
+    def _document(self, latest: "_Point") -> "dict[str, Any]":
         """The progress document of now; section 4.1 of its description is docs/users/progress.md."""
         now = self._clock()
         at = latest[4] if self._first is not None else now
         first = self._first or (None, None)
-        values, losses = _items(self._values), _items(self._losses)
-        self._period += 1
         step, epoch, given, eta = (self._plain(value) for value in latest[:4])
         total, epochs = self._plain(self.total), self._plain(self.epochs)
         state, message = self._end or ("running", "")
@@ -1084,15 +1301,13 @@ class Reporter:
         moment = datetime.now(timezone.utc) - timedelta(seconds=max(0.0, now - at))
         if self._end is not None:
             moment = datetime.now(timezone.utc)
-        named = [(str(name)[:CHARACTERS], entry) for name, entry in values if name]
+        told = [(str(name)[:CHARACTERS], known) for name, known in self._values.items() if name]
         # A termination message keeps the first metrics: an attempt is judged by its last checkpoint.
-        named.sort(key=lambda one: one[0] != CHECKPOINT_STEP)
-        told = {name: self._told(name, entry, step) for name, entry in named}
-        metrics = {name: value for name, value in told.items() if value is not None}
-        # Of a metric a text is told; a report whose loss is one would be refused as a whole.
-        numbers = [(name, (self._plain(entry[0], name), *entry[1:])) for name, entry in losses]
-        loss = next((self._told(name, entry, step) for name, entry in numbers), None)
-        self._add_extremes(metrics, loss)
+        told.sort(key=lambda one: one[0] != CHECKPOINT_STEP)
+        metrics = {name: known.tell(step) for name, known in told}
+        losses = [*self._losses.items()]
+        loss = losses[0][1].tell(step) if losses else None
+        _add_extremes(metrics, [*losses, *told])
         document = {
             "version": 1,
             "state": state,
@@ -1115,35 +1330,6 @@ class Reporter:
         begin = self._plain(first)
         seconds = pace.seconds(here if begin is None else begin, here, at)
         return None if seconds is None else max(0.0, total - here) * seconds
-
-    def _told(self, name: str, entry: "tuple[Any, float, Any, float, Any]", step: "float | None") -> Any:
-        """What is sent for a metric; its extremes are taken in."""
-        last, low, low_step, high, high_step = entry
-        if isinstance(last, str):
-            return last[:CHARACTERS] or None
-        number = _json(self._plain(last, name))
-        if number is None:
-            self._extremes.pop(name, None)
-            return None
-        known = self._extremes.get(name, Extremes())
-        if low <= high:
-            known = _widened(known, low, self._plain(low_step))
-            known = _widened(known, high, self._plain(high_step))
-        if not isinstance(number, str):
-            known = _widened(known, number, step)
-        self._extremes[name] = known
-        return number
-
-    def _add_extremes(self, metrics: "dict[str, Any]", loss: Any) -> None:
-        """Say the extremes that the last values do not say, after all else, since what is too much is cut there."""
-        for name, number in [("loss", loss), *metrics.items()]:
-            known = self._extremes.get(name)
-            if known is None or number is None:
-                continue
-            for end, value, step in ((_LOWEST, *known[:2]), (_HIGHEST, *known[2:])):
-                is_free = name + end not in metrics and len(name + end) <= CHARACTERS
-                if value is not None and value != number and is_free and len(metrics) < METRICS - _COUNTERS:
-                    metrics[name + end] = _text(value) + (" so far" if step is None else f" at step {_text(step)}")
 
     def _plain(self, value: Any, name: str = "progress") -> Any:
         """A value as a Python number; None if it is none. Reads tensors, which may wait for their device."""
@@ -1174,14 +1360,105 @@ def _widened(known: Extremes, value: "float | None", step: "float | None") -> Ex
     return known
 
 
-def _items(
-    values: "dict[str, tuple[Any, float, Any, float, Any]]",
-) -> "list[tuple[str, tuple[Any, float, Any, float, Any]]]":
-    """The entries, though the training thread may add some meanwhile."""
-    for _ in range(100):
-        with contextlib.suppress(RuntimeError):
-            return list(values.items())
-    return []
+class _Passed:
+    """What the thread knows of a metric."""
+
+    __slots__ = ("_count", "_last", "_mean", "_rotated", "_windows", "run")
+
+    def __init__(self) -> None:
+        self._last: Any = None
+        self._mean, self._count = 0.0, 0
+        self.run = Extremes()
+        # Of this minute, and of the one before.
+        self._windows = (Extremes(), Extremes())
+        self._rotated = -math.inf
+
+    def take(self, value: Any, step: Any, now: float, *, is_mean: bool) -> None:
+        if is_mean and not isinstance(value, str):
+            self._count += 1
+            # A running mean keeps equal values exactly as they are; a sum would round them.
+            self._mean = value if self._count == 1 else self._mean + (value - self._mean) / self._count
+            return
+        self._last = value
+        if isinstance(value, str):
+            return
+        if now - self._rotated >= _RECENT_SECONDS:
+            self._windows, self._rotated = (Extremes(), self._windows[0]), now
+        self.run = _widened(self.run, value, step)
+        self._windows = (_widened(self._windows[0], value, step), self._windows[1])
+
+    def tell(self, step: "float | None") -> Any:
+        """What is sent: the last value, or the mean since it was sent last."""
+        if self._count:
+            self._last, self._count = self._mean, 0
+            self.run = _widened(self.run, self._last, step)
+        return self._last[:CHARACTERS] if isinstance(self._last, str) else _json(self._last)
+
+    @property
+    def is_text(self) -> bool:
+        return isinstance(self._last, str)
+
+    def extremes(self) -> "list[tuple[str, float | None, float | None]]":
+        """What is not the last value: the end of the name, the value, and its step."""
+        new, old = self._windows
+        recent = _widened(_widened(new, old.lowest, old.lowest_step), old.highest, old.highest_step)
+        found = [(_LOWEST, *self.run[:2]), (_HIGHEST, *self.run[2:])]
+        found += [
+            (_RECENT + end, *here)
+            for end, here, ever in ((_LOWEST, recent[:2], self.run[:2]), (_HIGHEST, recent[2:], self.run[2:]))
+            if here != ever
+        ]
+        return [one for one in found if one[1] is not None and one[1] != self._last]
+
+
+def _add_extremes(metrics: "dict[str, Any]", told: "list[tuple[str, _Passed]]") -> None:
+    """Say the extremes that the last values do not say, after all else, since what is too much is cut there."""
+    for name, known in told:
+        if known.is_text:
+            continue
+        for end, value, step in known.extremes():
+            named = name + "." + end
+            if named not in metrics and len(named) <= CHARACTERS and len(metrics) < METRICS - _COUNTERS:
+                when = "just now" if _RECENT in end else "so far"
+                metrics[named] = _text(value) + " " + (when if step is None else "at step " + _text(step))
+
+
+def _held(value: Any) -> Any:
+    """The value as it is now: a tensor may be changed in place, and holds all that it was computed from."""
+    kind = type(value)
+    if value is None or kind is int or kind is str:
+        return value
+    if isinstance(value, (float, int)) or kind.__module__ in _NUMBERS or getattr(value, "is_cpu", False) is True:
+        try:
+            return value.item() if hasattr(value, "item") else value
+        except Exception:  # whatever a tensor raises; the thread warns of it
+            return value
+    detach = getattr(value, "detach", None)
+    return value if detach is None else detach().clone()
+
+
+def _read_tensors(points: "list[_Point]") -> "list[_Point]":
+    """The points with PyTorch's tensors as numbers: all of one device at once, since each read waits for the device."""
+    torch = sys.modules.get("torch")
+    of_type = getattr(torch, "Tensor", None)
+    if torch is None or of_type is None:
+        return points
+    groups: dict[Any, list[Any]] = {}
+    known: dict[int, Any] = {}
+    with contextlib.suppress(Exception):  # then each is read by itself, and warned of
+        for *_, loss, named in points:
+            for value in (loss, *(value for _, value in named or ())):
+                if isinstance(value, of_type) and value.numel() == 1:
+                    groups.setdefault((value.device, value.dtype), []).append(value)
+        for group in groups.values():
+            numbers = torch.stack([value.reshape(()) for value in group]).tolist()
+            known.update(zip(map(id, group), numbers))
+    if not known:
+        return points
+    return [
+        (*at, known.get(id(loss), loss), named and [(name, known.get(id(value), value)) for name, value in named])
+        for *at, loss, named in points
+    ]
 
 
 def _usable(total: "float | None") -> bool:

@@ -51,7 +51,7 @@ _FILES = frozenset(
         *(f"{database}{more}" for database in ("curves.db", "state.db") for more in ("", "-journal", "-shm", "-wal")),
     }
 )
-_FOLDERS = frozenset({"pki", "pods", "logs", "volumes", "writer"})
+_FOLDERS = frozenset({"curves", "pki", "pods", "logs", "volumes", "writer"})
 _RUNS = "runs"
 """Outputs of jobs, which no deletion of a cluster concerns."""
 _DRAFT = re.compile(rf"\.({'|'.join(re.escape(name) for name in sorted(_FILES))})\.[0-9a-f]{{8}}")

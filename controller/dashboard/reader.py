@@ -211,7 +211,7 @@ class _Told:
         self._sent: contract.Job | None = None
         self._is_gone = False
         self._is_new = True
-        self._uid = ""
+        self._uid, self._place = "", (0, 0)
         self._marker = Marker()
         self._is_lost = False
 
@@ -223,7 +223,7 @@ class _Told:
     async def news(self) -> Events:
         watched, subscriber = self._watched, self._subscriber
         subscriber.take()
-        if (points := self._points()) is not None:
+        if (points := await self._points()) is not None:
             yield "points", points
         reading = asyncio.ensure_future(self._read())
         try:
@@ -242,21 +242,22 @@ class _Told:
         if event is not None:
             yield event
 
-    def _points(self) -> Points | None:
-        """The reports since the last call; None: there were none."""
-        held, subscriber = self._watched.held(self._key), self._subscriber
-        reports, subscriber.reports = subscriber.reports, []
+    async def _points(self) -> Points | None:
+        """The values since the last call; None: there were none."""
+        held, reports = self._watched.held(self._key), self._watched.reports
         is_new, self._is_new = self._is_new, False
         if held is None:
             return None
-        if self._uid != held.uid or subscriber.again:
-            self._uid, subscriber.again = held.uid, False
-            self._marker = Marker(held.starts)
-            points_of(held.uid, held.history.samples(), self._marker)
-            # What was there before the stream is in the series, where the page reads it. It may have read too early
-            # where the job is seen later, as by a stream that began before the dashboard's first list.
-            return None if is_new else Points(uid=held.uid, number=0, replace=True)
-        return points_of(held.uid, reports, self._marker, number=held.number) if reports else None
+        found, place = await reports.news(held.uid, self._place if self._uid == held.uid else (-1, 0))
+        if found is not None:
+            self._place = place
+            return points_of(held.uid, found, self._marker, number=place[1]) if found else None
+        self._uid, self._marker = held.uid, Marker(held.starts)
+        run, self._place = await reports.read(held.uid)
+        points_of(held.uid, run, self._marker)
+        # What was there before the stream is in the series, where the page reads it. It may have read too early
+        # where the job is seen later, as by a stream that began before the dashboard's first list.
+        return None if is_new else Points(uid=held.uid, number=0, replace=True)
 
     async def _read(self) -> "_Event":
         """The job, if it is not as it was sent last; or that it is gone."""

@@ -14,7 +14,8 @@ from trainwright.controller.dashboard.service import DashboardService
 from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.views.reports import FILE, KeptReports
+from trainwright.controller.views.reports import FOLDER, KeptReports
+from trainwright.controller.views.watch import OutputOf
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ def server_of(
     port: int = 0,
     changes: bool = False,
     reports: KeptReports | None = None,
+    output_of: OutputOf | None = None,
     logs: Path | None = None,
     kept: KeptKeys | None = None,
     command: str = "trainwright dashboard",
@@ -40,6 +42,7 @@ def server_of(
         client,
         Cluster(context=config.context, server=config.server, namespace=namespace),
         reports=reports,
+        output_of=output_of,
         logs=logs,
         changes=changes,
     )
@@ -48,7 +51,13 @@ def server_of(
 
 @asynccontextmanager
 async def embedded(
-    transport: Transport, config: ClusterConfig, folder: Path, *, command: str, memory: bool = False
+    transport: Transport,
+    config: ClusterConfig,
+    folder: Path,
+    *,
+    command: str,
+    output_of: OutputOf,
+    memory: bool = False,
 ) -> AsyncIterator[str]:
     """Serve all namespaces for the length of the block; yields the address, which holds the token.
 
@@ -56,18 +65,22 @@ async def embedded(
     are kept in no file. `command` is what the user types to have the cluster again.
     """
     client = Client(transport, user_agent="trainwright-dashboard")
-    reports = await asyncio.to_thread(KeptReports, None if memory else folder / FILE)
     server = server_of(
-        client, config, "", changes=True, reports=reports, logs=folder / "logs", kept=KeptKeys(folder), command=command
+        client,
+        config,
+        "",
+        changes=True,
+        reports=KeptReports(None if memory else folder / FOLDER),
+        output_of=output_of,
+        logs=folder / "logs",
+        kept=KeptKeys(folder),
+        command=command,
     )
-    try:
-        async with TaskScope("embedded dashboard") as tasks:
-            decided = asyncio.Event()
-            tasks.start("embedded dashboard/server", _survived(server, decided.set))
-            await decided.wait()
-            yield server.address if server.port else ""
-    finally:
-        await asyncio.to_thread(reports.close)
+    async with TaskScope("embedded dashboard") as tasks:
+        decided = asyncio.Event()
+        tasks.start("embedded dashboard/server", _survived(server, decided.set))
+        await decided.wait()
+        yield server.address if server.port else ""
 
 
 async def _survived(server: Server, decided: Callable[[], None]) -> None:

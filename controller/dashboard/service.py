@@ -31,7 +31,7 @@ from trainwright.controller.trainer.progress.curve import POINTS, Sample
 from trainwright.controller.views.comparison import MOST, ComparedRun, JobComparison, Missing, compare
 from trainwright.controller.views.rendered import RenderedObjects
 from trainwright.controller.views.reports import KeptReports
-from trainwright.controller.views.watch import HeldJob, HistoryRead
+from trainwright.controller.views.watch import HeldJob, HistoryRead, OutputOf
 
 SYNC_SECONDS = 5.0
 """How long a question about one job waits for the first list."""
@@ -46,6 +46,7 @@ class DashboardService:
         cluster: contract.Cluster,
         *,
         reports: KeptReports | None = None,
+        output_of: OutputOf | None = None,
         logs: Path | None = None,
         changes: bool = False,
     ) -> None:
@@ -54,8 +55,8 @@ class DashboardService:
         """
         self.actions = Actions(client, is_on=changes)
         self._has_all = reports is not None
-        self._reports = reports if reports is not None else KeptReports(None, most=POINTS)
-        self.watched = ShownJobs(client, cluster, self._reports)
+        self._reports = reports if reports is not None else KeptReports(most=POINTS)
+        self.watched = ShownJobs(client, cluster, self._reports, output_of)
         self._client = client
         self._link = ServerLink(client, self.watched)
         self._logs = Logs(client)
@@ -119,11 +120,8 @@ class DashboardService:
         """The reports, whether earlier ones were read, and the number of the last."""
         record = HistoryRead(read=True) if self._has_all else await self.watched.record(key)
         why = record.unread and f"{record.unread}: reports from before {held.since:%H:%M:%S} UTC are not shown"
-        while True:
-            number = held.number
-            seen = await self._reports.read(held.uid)
-            if number == held.number:  # one that comes meanwhile may be among those that were read, or not
-                return seen, replace(record, unread=self._reports.problem or why), number
+        seen, (_, number) = await self._reports.read(held.uid)
+        return seen, replace(record, unread=self._reports.problem or why), number
 
     async def comparison(self, keys: Sequence[Key]) -> JobComparison:
         """Jobs beside each other. Raises BadRequest."""

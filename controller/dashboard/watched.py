@@ -8,14 +8,17 @@ from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.details import reference, row_of
 from trainwright.controller.runtime import Client
 from trainwright.controller.views.reports import KeptReports
-from trainwright.controller.views.watch import HeldJob, WatchedJobs
+from trainwright.controller.views.watch import HeldJob, OutputOf, WatchedJobs
 
 
 class ShownJobs(WatchedJobs):
     """The jobs of one namespace, or of all (empty)."""
 
-    def __init__(self, client: Client, cluster: contract.Cluster, reports: KeptReports) -> None:
-        super().__init__(client, cluster.namespace, reports=reports)
+    def __init__(
+        self, client: Client, cluster: contract.Cluster, reports: KeptReports, output_of: OutputOf | None = None
+    ) -> None:
+        super().__init__(client, cluster.namespace, reports=reports, output_of=output_of)
+        self.reports = reports
         self.cluster = cluster
         self.is_closing = False
         """The dashboard stops: streams say so and end."""

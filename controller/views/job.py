@@ -236,7 +236,7 @@ def view_of(
         reported=reported,
         age=age,
         metrics=metrics_of(job),
-        extremes=extremes_of(job),
+        extremes=extremes_of(job).run,
         history=history,
         attempt=attempt,
         at_end=is_at_end(job),
@@ -300,11 +300,12 @@ def _is_of_pods_before(job: TrainJob) -> bool:
 
 def metrics_of(job: TrainJob) -> dict[str, str]:
     """The metrics of the last report, as text for terminals and pages: the training may write anything."""
-    return progress.extremes(_told(job))[0]
+    return progress.extremes(_told(job)).plain
 
 
-def extremes_of(job: TrainJob) -> dict[str, progress.Extremes]:
-    return progress.extremes(_told(job))[1]
+def extremes_of(job: TrainJob) -> progress.Extreme:
+    """What the last report says of values that the training passed before."""
+    return progress.extremes(_told(job))
 
 
 def _told(job: TrainJob) -> dict[str, str]:

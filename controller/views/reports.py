@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reports of whole runs, kept for as long as their job, in a file beside the database of a local cluster.
+"""The runs of jobs: each value where the training keeps them in a file of its output, else what it reported.
 
-`append` takes a report, `read` gives the run of a job, `forget` deletes it. A run has a bounded number of rows: when
-there are too many, rows are joined two by two. A joined row keeps what a chart must not lose: the last value of each
-metric, the lowest and the highest one, and whether one was not finite. Rows of different attempts, and of before and
-after the training fell back to an earlier step, are never joined.
+The training of a job of a local cluster writes `progress.jsonl` (`trainwright.progress`), which is read as it grows. Of
+other jobs the reports are kept that somebody passes to `append`: in the same form, in a file of the cluster's folder,
+or in memory.
 
-SQLite is written by one thread at a time, shortly after a report, so that the event loop never waits for the disk. A
-process that is killed loses the reports of the last half second; the last one is in the TrainJob itself.
+In memory a run has a bounded number of rows: when there are too many, rows are joined two by two. A joined row keeps
+what a chart must not lose: the last value of each metric, the lowest and the highest one, and whether one was not
+finite. Rows of different attempts, and of before and after the training fell back to an earlier step, are never joined.
 """
 
 import asyncio
 import logging
+import math
 import os
-import sqlite3
+import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +29,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
 from trainwright.controller.runtime.tasks import finished_in_thread
 from trainwright.controller.trainer.progress.curve import (
+    COUNTERS,
     Damaged,
     Ring,
     Sample,
@@ -40,42 +42,96 @@ from trainwright.controller.trainer.progress.curve import (
     thinned,
     with_segments,
 )
+from trainwright.progress import CURVE, CurveWriter
 
 log = logging.getLogger(__name__)
 
 RECORD_SECONDS = 10.0
 """Curves are shown without the manager's record after so long a time."""
-FILE = "curves.db"
-"""In the folder of the cluster."""
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PRIMARY = 0xFF
-"""Of an error code of SQLite: the rest says more."""
+FOLDER = "curves"
+"""In the folder of a local cluster: the reports of jobs that keep no file of their own."""
 MOST = 4096
 SHOWN = 1000
 """Rows of a run that are given to a chart: a screen has not many more columns."""
 WRITE_SECONDS = 0.5
+LATELY = 2000
+"""So many rows of each run can be told one by one to a page that is open."""
 _PENDING = 20_000
-"""Reports that are kept while the file cannot be written."""
+"""Reports that are kept while they cannot be written."""
 _BATCH = 1000
-_TABLE = """
-CREATE TABLE IF NOT EXISTS reports (
-  uid TEXT NOT NULL, number INTEGER NOT NULL, at REAL NOT NULL, percentage INTEGER, attempt INTEGER,
-  count INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (uid, number)
-) WITHOUT ROWID
-"""
-_READ = "SELECT at, percentage, attempt, count, body FROM reports WHERE uid = ?"
+_LINE_BYTES = 1024 * 1024
+_STEP, _TOTAL, _EPOCH, _EPOCHS = COUNTERS
 
 _Result = TypeVar("_Result")
 
 
-class _Body(msgspec.Struct, rename={"values": "v", "not_finite": "n", "lows": "l", "highs": "h"}, omit_defaults=True):
-    values: dict[str, float]
+class _Line(msgspec.Struct, omit_defaults=True):
+    """A line of the file; see `trainwright.progress.CurveWriter`. One without metrics begins what follows."""
+
+    time: float
+    step: float | None = None
+    epoch: float | None = None
+    percentage: float | None = None
+    attempt: int | None = None
+    total: float | None = None
+    epochs: float | None = None
+    count: int = 1
+    metrics: dict[str, float | str] | None = None
+    low: dict[str, float] = {}
+    high: dict[str, float] = {}
     not_finite: list[str] = []
-    lows: dict[str, float] = {}
-    highs: dict[str, float] = {}
+
+    def done(self, begin: "_Line | None") -> int | None:
+        """The percentage, from what the training has said at its begin."""
+        if self.percentage is not None:
+            return _percent(self.percentage, 100)
+        if begin is None:
+            return None
+        if self.step is not None and begin.total:
+            return _percent(self.step, begin.total)
+        return _percent(self.epoch, begin.epochs) if self.epoch is not None and begin.epochs else None
+
+    def sample(self, begin: "_Line | None" = None) -> Sample:
+        values = {name: one for name, one in (self.metrics or {}).items() if isinstance(one, int | float)}
+        odd = {name for name in self.metrics or () if name not in values}
+        counted = {_STEP: self.step, _EPOCH: self.epoch}
+        values |= {name: one for name, one in counted.items() if one is not None}
+        return Sample(
+            at=self.time,
+            percentage=self.done(begin),
+            attempt=begin.attempt if begin is not None else self.attempt,
+            values=values,
+            not_finite=frozenset((*self.not_finite, *odd)),
+            count=max(1, self.count),
+            lows=self.low,
+            highs=self.high,
+        )
 
 
-_ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder(_Body)
+def _percent(reached: float, total: float) -> int | None:
+    share = 100 * reached / total
+    return max(0, min(100, math.floor(share + 1e-9))) if math.isfinite(share) else None
+
+
+_ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder(_Line)
+
+
+def _line(sample: Sample) -> _Line:
+    return _Line(
+        time=sample.at,
+        step=sample.step,
+        epoch=sample.values.get(_EPOCH),
+        percentage=sample.percentage,
+        attempt=sample.attempt,
+        count=sample.count,
+        metrics={
+            **{name: value for name, value in sample.values.items() if name not in COUNTERS},
+            **{name: "NaN" for name in sample.not_finite if name not in sample.values},
+        },
+        low=dict(sample.lows),
+        high=dict(sample.highs),
+        not_finite=sorted(sample.not_finite & sample.values.keys()),
+    )
 
 
 async def recorded(client: Client, job: TrainJob) -> tuple[Ring | None, str]:
@@ -98,66 +154,223 @@ async def recorded(client: Client, job: TrainJob) -> tuple[Ring | None, str]:
     return None, why
 
 
-@dataclass(slots=True)
-class _Tail:
-    number: int
-    """Of the last row; -1: there is none."""
-    rows: int
-    last: Sample | None
-    stride: int
-    """How many reports a row stands for."""
+class RunFile:
+    """A file of values, read as it grows. Anybody may have written it: what is no line of ours is passed over."""
+
+    def __init__(self, path: Path, since: float = 0.0) -> None:
+        """`since`: values from before are those of another job that had the same output."""
+        self.path, self._since = path, since
+        self._file: tuple[int, int] | None = None
+        self._offset = 0
+        self._begin: _Line | None = None
+
+    def is_new(self) -> bool:
+        """Whether it was replaced or cut since it was read: then it is read from the begin. Raises OSError."""
+        known = self.path.stat()
+        if self._file == (known.st_dev, known.st_ino) and known.st_size >= self._offset:
+            return False
+        self._file, self._offset, self._begin = None, 0, None
+        return True
+
+    def read(self) -> Iterator[Sample]:
+        """What was added. Raises OSError."""
+        # A pipe in its place must not be waited for.
+        with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            known = os.fstat(stream.fileno())
+            if not stat.S_ISREG(known.st_mode):
+                return
+            self._file = known.st_dev, known.st_ino
+            stream.seek(self._offset)
+            while (text := stream.readline(_LINE_BYTES)).endswith(b"\n"):
+                self._offset += len(text)
+                with suppress(msgspec.DecodeError):
+                    line = _DECODER.decode(text)
+                    if line.metrics is None:
+                        self._begin = line
+                    elif line.time >= self._since:
+                        yield line.sample(self._begin)
+
+
+class Run:
+    """A run in memory, as the lines of a file."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._rows: list[bytes] = []
+        self._last: Sample | None = None
+        """Not among the rows yet."""
+        self._stride = 1
+        """How many values a row stands for."""
+        self.number = 0
+        """Of the last value."""
+        self.lately: deque[Sample] = deque(maxlen=LATELY)
+
+    def add(self, sample: Sample) -> None:
+        last = self._last
+        self.number += 1
+        self.lately.append(sample)
+        if last is not None and last.count < self._stride and not falls(last, sample):
+            self._last = joined(last, sample)
+            return
+        if last is not None:
+            self._rows.append(_ENCODER.encode(_line(last)))
+        self._last = sample
+        if len(self._rows) >= self._most:
+            self.begin_again(thinned(self.samples(), self._most // 2))
+
+    def is_last(self, sample: Sample) -> bool:
+        """Whether a report is seen again, as after a restart."""
+        last = self._last
+        is_as_far = last is not None and (last.at, last.percentage) == (sample.at, sample.percentage)
+        return is_as_far and last is not None and sample.values.items() <= last.values.items()
+
+    def begin_again(self, rows: Sequence[Sample]) -> None:
+        """Put rows in place of those that are here."""
+        self._rows = [_ENCODER.encode(_line(one)) for one in rows[:-1]]
+        self._last = rows[-1] if rows else None
+        self._stride = max((one.count for one in rows), default=1)
+
+    def samples(self) -> list[Sample]:
+        found = [_DECODER.decode(row).sample() for row in self._rows]
+        return [*found, self._last] if self._last is not None else found
+
+
+class _Kept:
+    """What is known of the run of one job."""
+
+    def __init__(self, most: int, own: RunFile | None, reported: RunFile | None) -> None:
+        self.most = most
+        self.own = own
+        """The file that its training writes."""
+        self.reported = reported
+        """The file for what it reports."""
+        self.has_own = False
+        self.run = Run(most)
+        self.generation = 0
+        """Rises when the run begins again."""
+        self.writer: CurveWriter | None = None
+
+    def refresh(self) -> Run:
+        """The run as of now; of a file that cannot be read, as it was."""
+        with suppress(OSError):
+            if self.own is not None:
+                is_new = self.own.is_new()
+                found = self.own.read()
+                if is_new or not self.has_own:
+                    # What was reported before it stands in the file as well.
+                    first = next(found, None)
+                    if first is None:
+                        return self.run
+                    self.has_own = True
+                    self._begin_again()
+                    self.run.add(first)
+                for sample in found:
+                    self.run.add(sample)
+        return self.run
+
+    def begin(self) -> None:
+        """Read what was reported before this process began."""
+        with suppress(OSError):
+            if self.reported is not None and self.reported.is_new():
+                for sample in self.reported.read():
+                    self.run.add(sample)
+
+    def take(self, samples: Iterable[Sample]) -> None:
+        """Take in reports, unless the training keeps each value. Raises OSError: they cannot be written."""
+        self.refresh()
+        for sample in samples:
+            if self.has_own or self.run.is_last(sample):
+                continue
+            self.run.add(sample)
+            if self.reported is None:
+                continue
+            if self.writer is None:
+                self.reported.path.parent.mkdir(mode=0o700, exist_ok=True)
+                self.writer = CurveWriter(str(self.reported.path))
+            line = _line(sample)
+            begin = {"attempt": line.attempt, "total": None, "epochs": None}
+            line.attempt = None
+            self.writer.add([msgspec.to_builtins(line)], begin, last=True)
+
+    def put_before(self, recorded: Sequence[Sample]) -> None:
+        rows = [*recorded, *after(recorded[-1] if recorded else None, self.run.samples())]
+        number = self.run.number
+        self._begin_again()
+        self.run.begin_again(rows)
+        self.run.number = number
+
+    def _begin_again(self) -> None:
+        self.generation, self.run = self.generation + 1, Run(self.most)
 
 
 class KeptReports:
-    """The runs of one cluster. Its methods are for the event loop."""
+    """The runs of one cluster. Its methods are for the event loop; files are read and written by one thread."""
 
-    def __init__(self, path: Path | None, *, most: int = MOST) -> None:
-        """`path`: of the file; None keeps the runs in memory. `most`: rows of a run. Blocks for some milliseconds."""
-        self._path, self._most = path, most
+    def __init__(self, folder: Path | None = None, *, most: int = MOST) -> None:
+        """`folder`: for what jobs report that keep no file; None keeps it in memory. `most`: rows of a run."""
+        self._folder, self._most = folder, most
+        self._kept: dict[str, _Kept] = {}
+        self._outputs: dict[str, RunFile] = {}
         self._pending: deque[tuple[str, Sample | None]] = deque()
         """None: the run is to be forgotten."""
-        self._tails: dict[str, _Tail] = {}
         self._lock = asyncio.Lock()
         self._using = threading.Lock()
         self._wake = asyncio.Event()
-        self._connection, self._unopened = _opened(path)
-        self.problem = self._unopened
+        self.problem = ""
         """Why reports are not kept at the moment; empty: they are."""
 
     # ------------------------------------------------------------------ the interface
+
+    def has_output(self, uid: str, output: Path, since: float) -> None:
+        """The training of the job may keep each value in this folder."""
+        self._outputs[uid] = RunFile(output / CURVE, since)
 
     def append(self, uid: str, report: Sample) -> None:
         if len(self._pending) < _PENDING:
             self._pending.append((uid, report))
             # What is kept in memory may wait for the next question, or for many others.
-            if self._path is not None or len(self._pending) % _BATCH == 0:
+            if self._folder is not None or len(self._pending) % _BATCH == 0:
                 self._wake.set()
 
-    async def read(self, uid: str, *, most: int = SHOWN) -> list[Sample]:
-        """The whole run of a job, oldest first, in at most about so many rows."""
-        return await self._in_thread(lambda: with_segments(thinned([*self._rows(uid), *self._unwritten(uid)], most)))
+    async def read(self, uid: str, *, most: int = SHOWN) -> tuple[list[Sample], tuple[int, int]]:
+        """The whole run of a job, oldest first, in at most about so many rows; and where it ends, for `news`."""
+
+        def rows() -> tuple[list[Sample], tuple[int, int]]:
+            kept = self._of(uid)
+            run = kept.refresh()
+            return with_segments(thinned(run.samples(), most)), (kept.generation, run.number)
+
+        return await self._in_thread(rows)
+
+    async def news(self, uid: str, since: tuple[int, int]) -> tuple[list[Sample] | None, tuple[int, int]]:
+        """What came after a place; None: the run has begun again since, or grown by too much. And where it ends."""
+
+        def rows() -> tuple[list[Sample] | None, tuple[int, int]]:
+            kept = self._of(uid)
+            run = kept.refresh()
+            count, place = run.number - since[1], (kept.generation, run.number)
+            if since[0] != kept.generation or count > len(run.lately):
+                return None, place
+            return [*run.lately][len(run.lately) - count :], place
+
+        return await self._in_thread(rows)
 
     async def begin_with(self, uid: str, recorded: Sequence[Sample]) -> None:
         """Put samples that a ring has kept before those that are here."""
-        await self._in_thread(
-            lambda: self._replace(uid, [*recorded, *after(recorded[-1] if recorded else None, self._rows(uid))])
-        )
+        await self._in_thread(lambda: self._of(uid).put_before(recorded))
 
     def forget(self, uid: str) -> None:
-        """The job was deleted: its run goes, too."""
+        """The job was deleted: what it reported goes, too. The file that its training wrote stays."""
         self._pending.append((uid, None))
         self._wake.set()
 
     async def keep_only(self, uids: Collection[str]) -> None:
         """Forget the runs of all other jobs: they were deleted while this process did not run."""
-        kept = set(uids)
-        for uid in await self._in_thread(self._uids):
-            if uid not in kept:
-                self.forget(uid)
-
-    async def all(self, most: int) -> dict[str, list[Sample]]:
-        """All runs by uid, each in at most about so many rows."""
-        return await self._in_thread(lambda: {uid: thinned(self._rows(uid), most) for uid in self._uids()})
+        folder, kept = self._folder, set(uids)
+        there = {path.stem for path in folder.glob("*.jsonl")} if folder is not None else set[str]()
+        for uid in sorted((there | self._kept.keys()) - kept):
+            self.forget(uid)
+        await self._in_thread(lambda: None)
 
     async def run(self) -> None:
         """Write what comes, until cancelled."""
@@ -168,16 +381,14 @@ class KeptReports:
                 await self._in_thread(lambda: None)
                 await asyncio.sleep(WRITE_SECONDS)
         finally:
-            with self._using:
-                self._flush()
+            self.close()
 
     def close(self) -> None:
-        """Write what is left and close the file. Blocks."""
+        """Write what is left. Blocks."""
         with self._using:
             self._flush()
-            self._connection.close()
 
-    # ------------------------------------------------------------------ the file; of one thread at a time
+    # ------------------------------------------------------------------ of one thread at a time
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         def flushed() -> _Result:
@@ -188,131 +399,40 @@ class KeptReports:
         async with self._lock:
             return await finished_in_thread(flushed)
 
+    def _of(self, uid: str) -> _Kept:
+        if uid not in self._kept:
+            reported = RunFile(self._folder / f"{uid}.jsonl") if self._folder is not None else None
+            self._kept[uid] = _Kept(self._most, self._outputs.get(uid), reported)
+            self._kept[uid].begin()
+        return self._kept[uid]
+
     def _flush(self) -> None:
-        """Write what is pending, in one transaction. What cannot be written waits for the next time."""
-        taken = list(self._pending)
+        """Take in what is pending. What cannot be written is in memory."""
+        taken = [self._pending.popleft() for _ in range(len(self._pending))]
         if not taken:
             return
-        try:
-            with self._connection:
-                self._connection.execute("BEGIN IMMEDIATE")
-                for uid, report in taken:
-                    if report is None:
-                        self._connection.execute("DELETE FROM reports WHERE uid = ?", (uid,))
-                        self._tails.pop(uid, None)
-                    else:
-                        self._write(uid, report)
-        except sqlite3.Error as error:
-            self._tails.clear()  # they may be ahead of the file
-            if not self.problem:
-                log.warning("%s cannot be written: %s; curves since then are kept in memory", self._path, error)
-            self.problem = f"{self._path} cannot be written ({error})"
-            return
-        self.problem = self._unopened
-        for _ in taken:
-            self._pending.popleft()
-
-    def _write(self, uid: str, report: Sample) -> None:
-        tail = self._tail(uid)
-        last = tail.last
-        if last is not None and _is_same(last, report):
-            return
-        if last is not None and last.count < tail.stride and not falls(last, report):
-            tail.last = joined(last, report)
-        else:
-            tail.number, tail.rows, tail.last = tail.number + 1, tail.rows + 1, report
-        self._put(uid, tail.number, tail.last)
-        if tail.rows > self._most:
-            self._replace(uid, thinned(self._rows(uid), self._most // 2))
-
-    def _replace(self, uid: str, rows: Sequence[Sample]) -> None:
-        self._connection.execute("DELETE FROM reports WHERE uid = ?", (uid,))
-        for number, row in enumerate(rows):
-            self._put(uid, number, row)
-        self._tails.pop(uid, None)
-
-    def _put(self, uid: str, number: int, row: Sample) -> None:
-        body = _ENCODER.encode(_Body(dict(row.values), sorted(row.not_finite), dict(row.lows), dict(row.highs)))
-        self._connection.execute(
-            "INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (uid, number, row.at, row.percentage, row.attempt, row.count, body),
-        )
-
-    def _tail(self, uid: str) -> _Tail:
-        if uid not in self._tails:
-            run = self._connection.execute
-            rows, number, stride = run(
-                "SELECT count(*), coalesce(max(number), -1), coalesce(max(count), 1) FROM reports WHERE uid = ?", (uid,)
-            ).fetchone()
-            row = run(f"{_READ} AND number = ?", (uid, number)).fetchone()
-            self._tails[uid] = _Tail(number, rows, _report(*row) if row is not None else None, stride)
-        return self._tails[uid]
-
-    def _rows(self, uid: str) -> list[Sample]:
-        return [_report(*row) for row in self._connection.execute(f"{_READ} ORDER BY number", (uid,))]
-
-    def _unwritten(self, uid: str) -> Iterator[Sample]:
-        """What waits for a file that cannot be written."""
-        return (report for one, report in list(self._pending) if one == uid and report is not None)
-
-    def _uids(self) -> list[str]:
-        return [uid for (uid,) in self._connection.execute("SELECT DISTINCT uid FROM reports")]
+        found: dict[str, list[Sample]] = {}
+        problem = ""
+        for uid, report in taken:
+            if report is not None:
+                found.setdefault(uid, []).append(report)
+                continue
+            found.pop(uid, None)
+            self._outputs.pop(uid, None)
+            self._kept.pop(uid, None)
+            if self._folder is not None:
+                with suppress(OSError):
+                    (self._folder / f"{uid}.jsonl").unlink()
+        for uid, reports in found.items():
+            try:
+                self._of(uid).take(reports)
+            except OSError as error:
+                problem = f"{self._folder} cannot be written ({error})"
+        if problem and not self.problem:
+            log.warning("%s; curves since then are kept in memory", problem)
+        self.problem = problem
 
 
-def _is_same(last: Sample, report: Sample) -> bool:
-    """Whether a report is seen again, as after a restart."""
-    is_as_far = last.at == report.at and last.percentage == report.percentage
-    return is_as_far and report.values.items() <= last.values.items()
-
-
-def _report(at: float, percentage: int | None, attempt: int | None, count: int, body: bytes) -> Sample:
-    told = _DECODER.decode(body)
-    return Sample(
-        at=at,
-        percentage=percentage,
-        attempt=attempt,
-        values=told.values,
-        not_finite=frozenset(told.not_finite),
-        count=count,
-        lows=told.lows,
-        highs=told.highs,
-    )
-
-
-def _opened(path: Path | None) -> tuple[sqlite3.Connection, str]:
-    """Open the file. A damaged one is put aside, so that it does not keep the cluster from starting.
-
-    One that cannot be opened now, on a full disk or while another process has it, stays as it is. Then the runs are in
-    memory, and the text says why.
-    """
-    if path is None:
-        return _connected(":memory:"), ""
-    try:
-        if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # not readable by others
-        return _connected(str(path)), ""
-    except (sqlite3.DatabaseError, OSError) as error:
-        if getattr(error, "sqlite_errorcode", 0) & _PRIMARY not in _DAMAGED:
-            problem = f"{path} cannot be opened ({error})"
-            log.warning("%s; curves are kept in memory until the next start", problem)
-            return _connected(":memory:"), problem
-        aside = path.with_name(f"{path.name}.damaged")
-        log.warning("%s is damaged (%s): it is put aside as %s, and curves begin again", path, error, aside)
-        path.replace(aside)
-        for more in ("-wal", "-shm", "-journal"):
-            path.with_name(path.name + more).unlink(missing_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-        return _connected(str(path)), ""
-
-
-def _connected(name: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=5.0)
-    try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute(_TABLE)
-        connection.execute("SELECT count(*) FROM (SELECT 1 FROM reports LIMIT 1)").fetchone()
-    except sqlite3.DatabaseError:
-        connection.close()
-        raise
-    return connection
+def every_value(output: Path, since: float) -> Iterator[Sample]:
+    """Each value that a training has kept, without joining more. Raises OSError: there are none."""
+    return RunFile(output / CURVE, since).read()

@@ -6,10 +6,12 @@ and is sent each job as it is when it reads.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -32,20 +34,22 @@ from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.job.pods import attempts_begun
-from trainwright.controller.trainer.progress.curve import POINTS, Sample
+from trainwright.controller.trainer.progress.curve import POINTS, Ring, Sample
 from trainwright.controller.views.ended import Ended
 from trainwright.controller.views.job import History, JobView, extremes_of, report_of, view_of
 from trainwright.controller.views.reports import KeptReports, recorded
-from trainwright.progress import Extremes
+from trainwright.progress import Extreme, Extremes
 
-REPORTS = 100
-"""More reports than that are not kept for a stream."""
 ENDS_SECONDS = 10.0
 """Until records of failures are read again that could not be read, or were not there yet."""
 RECORD_SECONDS = 60.0
 """Until the manager's record of a job is read again: it is written minutes after the first report."""
 PENDING = 20_000
 """More keys than that are not kept for a subscriber: it gets a snapshot instead."""
+
+
+OutputOf: TypeAlias = Callable[[Document], Path | None]
+"""Where the training of a TrainJob may keep each value; None: nowhere on this machine."""
 
 
 def attempt_at(starts: Mapping[int, datetime], moment: float) -> int | None:
@@ -71,11 +75,9 @@ class HeldJob:
     history: History
     since: datetime
     """When this process saw the job first."""
-    number: int = 0
-    """Of the last report; see `dashboard.curves.Points`."""
     starts: dict[int, datetime] = field(default_factory=dict)
     """When attempts began, of those of which it is known; 1 is the first."""
-    extremes: Mapping[str, Extremes] = field(default_factory=dict)
+    extremes: Extreme = field(default_factory=lambda: Extreme({}, {}, {}))
     """As the last report said them."""
     record: HistoryRead | None = None
     """What the manager recorded before `since`; None: not asked for yet."""
@@ -85,11 +87,13 @@ class HeldJob:
         return uid_of(self.job)
 
     def remember(self, run: Iterable[Sample]) -> None:
-        """Begin with what was kept of the job before this process started."""
+        """Put what was kept of the job before this process started before what was seen since."""
+        before = Ring()
         for sample in run:
-            self.history.add(sample)
+            before.add(sample)
             if sample.attempt is not None:
                 self.starts.setdefault(sample.attempt, datetime.fromtimestamp(sample.at, UTC))
+        self.history.begin_with(before)
 
     def take(self) -> Sample | None:
         """Take in the report of the job; None if it is not new."""
@@ -98,7 +102,6 @@ class HeldJob:
             return None
         last = self.history.last
         assert last is not None
-        self.number += 1
         first = before.step if before is not None and before.segment == last.segment else None
         lows, highs = self._passed(first)
         attempt = attempt_at(self.starts, sample.at)
@@ -112,12 +115,14 @@ class HeldJob:
             return first is None or step is None or step > first
 
         lows, highs = dict[str, float](), dict[str, float]()
-        for name, known in self.extremes.items():
-            last = was.get(name, Extremes())
-            if known.lowest is not None and known[:2] != last[:2] and is_new(known.lowest_step):
-                lows[name] = known.lowest
-            if known.highest is not None and known[2:] != last[2:] and is_new(known.highest_step):
-                highs[name] = known.highest
+        # What was passed lately says more of one point than what was passed ever.
+        for said, told in ((was.run, self.extremes.run), (was.recent, self.extremes.recent)):
+            for name, known in told.items():
+                last = said.get(name, Extremes())
+                if known.lowest is not None and known[:2] != last[:2] and is_new(known.lowest_step):
+                    lows[name] = min(known.lowest, lows.get(name, known.lowest))
+                if known.highest is not None and known[2:] != last[2:] and is_new(known.highest_step):
+                    highs[name] = max(known.highest, highs.get(name, known.highest))
         return lows, highs
 
 
@@ -131,10 +136,6 @@ class Subscriber:
     """Too much has changed: send a snapshot."""
     connection: bool = False
     """The state of the connection to the API server has changed."""
-    reports: list[Sample] = field(default_factory=list)
-    """Of a stream about one job: those that it has not sent."""
-    again: bool = False
-    """There were too many of them, or the past has changed: the page has to read the series again."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def touch(self, key: Key, *, deleted: bool) -> None:
@@ -146,16 +147,6 @@ class Subscriber:
             self.changed.clear()
             self.deleted.clear()
             self.everything = True
-        self.wake.set()
-
-    def report(self, seen: Sample) -> None:
-        self.reports.append(seen)
-        if len(self.reports) > REPORTS:
-            self.read_again()
-
-    def read_again(self) -> None:
-        self.reports.clear()
-        self.again = True
         self.wake.set()
 
     def take(self) -> tuple[set[Key], set[Key]]:
@@ -184,14 +175,13 @@ class WatchedJobs:
         name: str = "",
         *,
         reports: KeptReports | None = None,
+        output_of: OutputOf | None = None,
         now: Now = wall_clock,
     ) -> None:
-        """`reports`: where the runs are kept that are seen."""
+        """`reports`: where the runs are kept that are seen. `output_of`: None where jobs have no output here."""
         self.now = now
         self._client, self._namespace, self._name = client, namespace, name
-        self._reports = reports
-        self._kept: dict[str, list[Sample]] = {}
-        """The runs from before this process started, by uid, until their jobs are seen."""
+        self._reports, self._output_of = reports, output_of
         self._attempts: dict[str, int] = {}
         """How many attempts have begun, by uid of the job, of JobSets that may be listed."""
         self._jobs: dict[Key, HeldJob] = {}
@@ -226,8 +216,6 @@ class WatchedJobs:
                 self._take_jobset(one)
 
     async def run(self) -> None:
-        if self._reports is not None:
-            self._kept = await self._reports.all(POINTS)
         while True:
             async with TaskScope("watched jobs") as tasks:
                 tasks.start("watched jobs/cache", self._cache.run())
@@ -307,8 +295,7 @@ class WatchedJobs:
                     if self._reports is not None:
                         await self._reports.begin_with(held.uid, ring.samples())
                     held.history.begin_with(ring)
-                    for subscriber in self._of(key):
-                        subscriber.read_again()
+                    self._tell(key, deleted=False)
                 held.record = HistoryRead(read=ring is not None, unread=why, at=now)
             except BaseException:
                 held.record = None  # the reader has gone, and the next one must not be told that there is none
@@ -349,18 +336,21 @@ class WatchedJobs:
             if held is not None:
                 self._forget(held.uid)
             held = self._jobs[key] = HeldJob(job, History(), self.now())
-            held.remember(self._kept.pop(held.uid, ()))
+            self._find_output(job)
             self._begin_attempt(held)
         held.job = job
         if self._ended.is_unread(job):
             self._has_ended.set()
         seen = held.take()
         self._tell(key, deleted=False)
-        if seen is not None:
-            if self._reports is not None:
-                self._reports.append(held.uid, seen)
-            for subscriber in self._of(key):
-                subscriber.report(seen)
+        if seen is not None and self._reports is not None:
+            self._reports.append(held.uid, seen)
+
+    def _find_output(self, job: TrainJob) -> None:
+        output = self._output_of(msgspec.to_builtins(job)) if self._output_of is not None else None
+        if output is not None and self._reports is not None:
+            created = job.metadata_or_empty.creation_timestamp
+            self._reports.has_output(uid_of(job), output, parse(created).timestamp() if created else 0.0)
 
     def _drop(self, key: Key, *, forget: bool = True) -> None:
         held = self._jobs.pop(key, None)
@@ -395,16 +385,22 @@ class WatchedJobs:
             self._reports.forget(uid)
 
     async def _forget_deleted(self) -> None:
-        """Forget jobs that were deleted before the watch began, and the runs of those deleted before this process."""
+        """Forget jobs that were deleted before the watch began, and the runs of those deleted before this process.
+
+        Then read the runs of the others from before it.
+        """
         await self.informer.wait_synced()
         for key in [key for key in self._jobs if not self.informer.store.holds(key)]:
             self._drop(key)
         if self._reports is not None and not self._undecodable:  # their uids are not known
             await self._reports.keep_only([held.uid for held in self._jobs.values()])
-        self._kept.clear()
-
-    def _of(self, key: Key) -> list[Subscriber]:
-        return [one for one in self._subscribers if one.only == key]
+        if self._reports is None or self._output_of is None:
+            return
+        for key, held in [*self._jobs.items()]:
+            run, _ = await self._reports.read(held.uid, most=POINTS)
+            if run:
+                held.remember(run)
+                self._tell(key, deleted=False)
 
     def _tell(self, key: Key, *, deleted: bool) -> None:
         for subscriber in self._subscribers:

@@ -67,9 +67,11 @@ def percentiles(calls: int, call: Callable[[int], None]) -> tuple[float, float, 
     )
 
 
-def reporting(calls: int, *, url: str = "", file: str = "", every: float = 5.0, metrics: bool = False) -> list[float]:
+def reporting(
+    calls: int, *, url: str = "", file: str = "", output: str = "", every: float = 5.0, metrics: bool = False
+) -> list[float]:
     """Percentiles of `update` with a reporter for these places."""
-    for name, value in ((progress.SERVER_URL, url), (progress.FILE, file)):
+    for name, value in ((progress.SERVER_URL, url), (progress.FILE, file), (progress.OUTPUT_DIR, output)):
         os.environ.pop(name, None)
         if value:
             os.environ[name] = value
@@ -97,6 +99,7 @@ def main() -> None:
         rows.append(("nothing configured", reporting(calls)))
         rows.append(("file each 5 s", reporting(calls, file=file)))
         rows.append(("file each 0.1 s", reporting(calls, file=file, every=0.1)))
+        rows.append(("file each 5 s, and each value", reporting(calls, file=file, output=folder)))
         rows.append(("server drops packets", reporting(calls, url=url)))
         rows.append(("server drops packets, file, 5 metrics", reporting(calls, url=url, file=file, metrics=True)))
     for name, figures in rows:

@@ -21,6 +21,7 @@ from trainwright.api.errors import UserError
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import LocalOptions
+from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.local.interpreter import (
     forget_user_folders,
     isolated_python,
@@ -147,6 +148,7 @@ async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode
             load_config(options.folder / "kubeconfig"),
             options.folder,
             command=options.command("up"),
+            output_of=folder_of_job,
             memory=options.memory,
         ) as dashboard,
     ):

@@ -20,7 +20,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
-from trainwright.api.times import wall_clock
+from trainwright.api.times import parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import OptimizationJob
 from trainwright.controller.cli import state
 from trainwright.controller.cli.access import meant
@@ -30,7 +30,7 @@ from trainwright.controller.cli.local.follower import Follower
 from trainwright.controller.cli.local.lines import lines_of, prefix_of
 from trainwright.controller.cli.local.local_jobs import LocalJobs, RefusedError, typed
 from trainwright.controller.cli.local.options import options_of
-from trainwright.controller.cli.local.outputs import JobOutput
+from trainwright.controller.cli.local.outputs import JobOutput, folder_of_job
 from trainwright.controller.cli.local.pods import failed_runs, runs_with_logs
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import ApiError, TransportError
@@ -40,7 +40,7 @@ from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.views import actions, comparison
 from trainwright.controller.views.cluster import if_there
 from trainwright.controller.views.comparison import ComparedRun, JobComparison, as_csv, as_text
-from trainwright.controller.views.reports import FILE, KeptReports
+from trainwright.controller.views.reports import FOLDER, KeptReports
 from trainwright.plugins.contract.picture import index_of
 
 _JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
@@ -238,7 +238,7 @@ async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobC
     from trainwright.controller.views.rendered import RenderedObjects  # noqa: PLC0415
 
     found = [await jobs.get(name) for name in dict.fromkeys(names)]
-    runs = await _reports(folder / FILE, [uid_of(job) for job in found])
+    runs = await _reports(folder / FOLDER, found)
     made = []
     for job, reports in zip(found, runs, strict=True):
         jobset = await if_there(jobs.client.get(JobSet.RESOURCE, name_of(job), jobs.namespace))
@@ -248,15 +248,13 @@ async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobC
     return comparison.compare(made, wall_clock())
 
 
-async def _reports(file: Path, uids: Sequence[str]) -> list[list[Sample]]:
-    """The runs of jobs; empty ones where the cluster has kept none."""
-    if not await asyncio.to_thread(file.is_file):
-        return [[] for _ in uids]
-    reports = await asyncio.to_thread(KeptReports, file)
-    try:
-        return [await reports.read(uid) for uid in uids]
-    finally:
-        reports.close()
+async def _reports(folder: Path, jobs: Sequence[Document]) -> list[list[Sample]]:
+    """The runs of jobs; empty ones where nothing was kept."""
+    reports = KeptReports(folder)
+    for job in jobs:
+        if (output := folder_of_job(job)) is not None:
+            reports.has_output(uid_of(job), output, parse(job["metadata"]["creationTimestamp"]).timestamp())
+    return [(await reports.read(uid_of(job)))[0] for job in jobs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ from trainwright.controller.cli.local import (
 from trainwright.controller.cli.local.daemon import images_of, node_settings
 from trainwright.controller.cli.local.follower import OUT_OF_TIME, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import LocalOptions
+from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.local.pods import pods_of, still_running
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
@@ -287,7 +288,8 @@ async def cluster_of(options: LocalOptions, *, detach: bool) -> AsyncIterator[tu
             inside = cluster.api.transport()
             # Also where its address is not printed: it keeps the curves.
             config = load_config(options.folder / "kubeconfig")
-            async with embedded(inside, config, options.folder, command=options.command("up")) as dashboard:
+            command = options.command("up")
+            async with embedded(inside, config, options.folder, command=command, output_of=folder_of_job) as dashboard:
                 yield inside, dashboard if sys.stdout.isatty() else ""
 
 

@@ -24,6 +24,7 @@ ENVIRONMENT = (
     progress.SERVER_TOKEN,
     progress.FILE,
     progress.FINAL,
+    progress.OUTPUT_DIR,
     *progress._RANKS,
     "PET_NODE_RANK",
     "LOCAL_RANK",

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,6 @@ from trainwright.controller.runtime.testing.clock import ManualClock
 from trainwright.progress import Extremes, Reporter, extremes, read
 
 Make = Callable[..., StillReporter]
-
-
-@pytest.fixture
-def make(clock: ManualClock[float], target: Path) -> Iterator[Make]:
-    made: list[StillReporter] = []
-
-    def reporter(**settings: Any) -> StillReporter:
-        made.append(StillReporter(clock, **settings))
-        return made[-1]
-
-    yield reporter
-    for one in reversed(made):  # each has put its handler of SIGTERM before the one of the one before
-        one.drop()
 
 
 class Tensor:
@@ -185,9 +172,10 @@ def test_a_report_has_the_value_that_was_passed_last_and_the_extremes(
             "accuracy.max": "0.875 at step 3",
         },
     )
-    metrics, found = extremes(read(json.dumps(written)).metrics)
+    metrics, found, recent = extremes(read(json.dumps(written)).metrics)
     assert metrics == {"accuracy": "0.75", "loss": "0.25", "current_step": "4"}
     assert found == {"loss": Extremes(0.125, 3, 0.75, 2), "accuracy": Extremes(0.25, 2, 0.875, 3)}
+    assert recent == {}  # those of the run are not said twice
     # A later report says them again: the one before may never have arrived.
     assert said(reporter, target, step=5)["metrics"] == written["metrics"]
     # A metric that was removed begins anew.
@@ -203,8 +191,31 @@ def test_extremes_without_steps_and_names_that_are_taken(make: Make, target: Pat
     metrics = document(target)["metrics"]
     assert metrics == {"a": 1, "a.max": 1, "b.min": 7, "n" * 61: 1, "a.max.max": "3 so far"}
     # What the training itself calls so stays a metric.
-    plain, found = extremes({name: str(value) for name, value in metrics.items()})
+    plain, found, _ = extremes({name: str(value) for name, value in metrics.items()})
     assert (list(plain), found) == (["a", "a.max", "b.min", "n" * 61], {"a.max": Extremes(highest=3)})
+
+
+def test_what_was_passed_in_the_last_minutes_is_said_beside_the_extremes_of_the_run(
+    make: Make, target: Path, clock: ManualClock[float]
+) -> None:
+    reporter = make()
+    told = []
+    for step, loss in enumerate((9.0, 1.0, 2.0, 8.0, 2.0, 3.0, 3.0, 3.0), 1):
+        clock.now += 60.0
+        metrics = said(reporter, target, step=step, loss=loss).get("metrics", {})
+        told.append({name: value for name, value in metrics.items() if "recent" in name})
+    spike = {"loss.recent_max": "8.0 at step 4"}
+    assert told == [
+        {},
+        {},
+        {},
+        {"loss.recent_min": "2.0 at step 3"},
+        spike,
+        {"loss.recent_min": "2.0 at step 5"},
+        {},
+        {},
+    ]
+    assert extremes({"loss": "2", **spike}).recent == {"loss": Extremes(highest=8.0, highest_step=4)}
 
 
 def test_a_mean_is_told_only_where_it_was_asked_for(make: Make, target: Path) -> None:
@@ -230,14 +241,14 @@ def test_numbers_that_are_not_finite_do_not_stay(make: Make, target: Path) -> No
     assert said(reporter, target, loss=1.0)["loss"] == 1.0
 
 
-def test_tensors_are_converted_by_the_thread_and_once_a_report(make: Make, target: Path) -> None:
+def test_tensors_are_converted_by_the_thread(make: Make, target: Path) -> None:
     reporter = make(total=100)
     tensors = [Tensor(float(number)) for number in range(50)]
     for tensor in tensors:
         reporter.update(step=Tensor(20), loss=tensor)
     assert sum(tensor.conversions for tensor in tensors) == 0
     reporter.tick()
-    assert [tensor.conversions for tensor in tensors] == [0] * 49 + [1]
+    assert [tensor.conversions for tensor in tensors] == [1] * 50
     assert (document(target)["loss"], document(target)["progressPercentage"]) == (49.0, 20)
 
 
@@ -251,8 +262,8 @@ def test_a_value_that_cannot_be_reported_is_warned_of_once(
     assert "loss" not in written
     assert written["metrics"] == {"ok": 1}
     assert [record.getMessage() for record in caplog.records] == [
-        "grid of type list is not reported: float() argument must be a string or a real number, not 'list'",
         "loss of type Tensor is not reported: deleted",
+        "grid of type list is not reported: float() argument must be a string or a real number, not 'list'",
     ]
 
 

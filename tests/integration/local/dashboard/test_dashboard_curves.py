@@ -42,7 +42,7 @@ async def test_the_series_holds_what_was_seen(world: World) -> None:
 async def test_a_point_has_the_extremes_that_were_passed_since_the_one_before(world: World) -> None:
     """A report says those of its whole attempt."""
     await world.create("bert", metrics={"loss": "2", "loss.max": "9.0 at step 3", "current_step": "5"})
-    async with dashboard(world.transport, world.space, reports=KeptReports(None)) as (browser, site):
+    async with dashboard(world.transport, world.space, reports=KeptReports()) as (browser, site):
         await site.watched.informer.wait_synced()
         for step, more in ((10, {"loss.min": "0.5 at step 7"}), (15, {"loss.min": "0.5 at step 7"})):
             told = {"loss": "1", "current_step": str(step), "loss.max": "9.0 at step 3", **more}

@@ -19,6 +19,10 @@ class Tensor:
         """Leave the graph."""
         return self
 
+    def clone(self) -> "Tensor":
+        """Copy it."""
+        return Tensor(self.value)
+
     def backward(self) -> None:
         """Compute gradients."""
 
