@@ -26,6 +26,7 @@ LIBRARIES: Final = {
     "optimization": {"cmaes": "cmaes", "optuna": "optuna", "scipy": "scipy"},
     "progress": {"rich": "rich"},
     "s3": {"opendal": "opendal"},
+    "tensorboard": {"tensorboardX": "tensorboardX"},
     "testing": {"cryptography": "cryptography", "pytest": "pytest", "pytest_asyncio": "pytest-asyncio"},
     "validate": {"cel_expr_python": "cel-expr-python", "re2": "google-re2", "google": "protobuf"},
 }

@@ -325,6 +325,13 @@ LOCAL = {
         "and the highest accuracy or score; of other metrics both are shown. Secrets are hidden.",
         [*_JOBS, output("text", "json", "csv")],
     ),
+    "export": Command(
+        "write the curves of jobs as CSV or for TensorBoard",
+        "local.job_commands:export",
+        "Write each value that the trainings have reported, as CSV with a row for each point. With --tensorboard, "
+        "write files that TensorBoard reads, in a folder for each job.",
+        [*_JOBS, argument("--tensorboard FOLDER", "write files of TensorBoard into this folder", type=Path)],
+    ),
     "logs": Command(
         "show the lines of a job's ranks",
         "local.job_commands:logs",

@@ -26,6 +26,7 @@ from trainwright.controller.cli import state
 from trainwright.controller.cli.access import meant
 from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.local import ends, local_jobs, searches
+from trainwright.controller.cli.local import export as curves
 from trainwright.controller.cli.local.follower import Follower
 from trainwright.controller.cli.local.lines import lines_of, prefix_of
 from trainwright.controller.cli.local.local_jobs import LocalJobs, RefusedError, typed
@@ -132,6 +133,11 @@ async def compare(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     else:
         print(*as_text(found), sep="\n")
     return 0
+
+
+@_with_jobs
+async def export(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
+    return await curves.export(jobs, arguments, options_of(arguments).folder)
 
 
 @_with_jobs
