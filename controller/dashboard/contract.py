@@ -164,6 +164,8 @@ class JobRow(PageAnswer):
     """Reason of the condition that the state comes from; empty if it comes from none."""
     message: str
     """Message of that condition."""
+    failure: list[str]
+    """Why the job failed: the exception, then which rank and how. Empty: it has not failed, or that is not known."""
     stalled: str
     """Reason of the condition `Stalled` while it is True: `NoReport`, `NeverReported`, `NoAdvance`. Else empty."""
     stalled_message: str
@@ -195,6 +197,8 @@ class JobRow(PageAnswer):
     """The OptimizationJob whose trial the job is. Empty: none."""
     attempt: int | None
     """The present attempt, or the last one; 1 for the first. Null: not known, as without the right to list JobSets."""
+    parameters: dict[str, str]
+    """Arguments and variables of the training, as a comparison shows them. Secrets are hidden."""
 
 
 class Cluster(PageAnswer):
@@ -234,15 +238,6 @@ class Rows(PageAnswer):
 # ------------------------------------------------------------------------------------------------------------- one job
 
 
-class ConditionView(PageAnswer):
-    type: str
-    status: str
-    """`True`, `False` or `Unknown`."""
-    reason: str
-    message: str
-    since: str | None
-
-
 class Moment(PageAnswer):
     """One entry of the time line."""
 
@@ -252,8 +247,8 @@ class Moment(PageAnswer):
     """The first time."""
     count: int
     """How often; 1 or more."""
-    source: Literal["condition", "event", "job", "attempt"]
-    """`job`: created, deleted. `attempt`: the first failure of an attempt."""
+    source: Literal["training", "condition", "event"]
+    """`training`: what the training did, such as start, checkpoint, end. The others are what Kubernetes says."""
     severity: Literal["normal", "warning"]
     reason: str
     message: str
@@ -375,9 +370,8 @@ class Job(PageAnswer):
     """How many the JobSet's failure policy allows. Null: not known, or it depends on the causes of failures to come."""
     suspended: bool
     """`spec.suspend`."""
-    conditions: list[ConditionView] = []
     timeline: list[Moment] = []
-    """Latest first, at most 200."""
+    """Latest first."""
     pods: list[Pod] = []
     """By replicated job, replica, rank; those of earlier attempts included."""
     attempts: list[AttemptView] = []

@@ -6,20 +6,20 @@ the user may not read is said in `unread`.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal, TypeAlias
+from types import MappingProxyType
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.objects import Document, Key, dig, key_of, name_of, uid_of
-from trainwright.api.times import format_time, moment, parse, wall_clock
+from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.pods import Usage, failure_of, pods_of
+from trainwright.controller.dashboard.timeline import timeline_of
 from trainwright.controller.local.node.folders import ended_pods
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.failures.first import first_failures
@@ -32,8 +32,10 @@ from trainwright.controller.trainer.why.job.jobset import attempts_of
 from trainwright.controller.trainer.why.job.judgement import why_unread
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.controller.views.comparison import finite
-from trainwright.controller.views.explanation import ReferenceView, explaining_plugins, shown_explanation
+from trainwright.controller.views.ended import brief_of
+from trainwright.controller.views.explanation import explaining_plugins, shown_explanation
 from trainwright.controller.views.job import History, JobView, metrics_of, view_of
+from trainwright.plugins.contract import JobState
 from trainwright.plugins.contract.picture import (
     BATCH_JOB,
     EVENT,
@@ -42,24 +44,16 @@ from trainwright.plugins.contract.picture import (
     POD,
     Picture,
     Verb,
-    event_time,
     holds,
     index_of,
 )
 
-_Source: TypeAlias = Literal["condition", "job", "attempt"]
-_Severity: TypeAlias = Literal["normal", "warning"]
 _LOG_LINES = 20
 """Of a failed container, that are shown."""
 _PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attempts", JOBSET.plural: "attempts"}
-MOST = 200
-"""Entries of a time line."""
-_BEGIN = datetime.min.replace(tzinfo=UTC)
-_CALM = frozenset({CONDITION_COMPLETE, CONDITION_SUSPENDED})
-"""Conditions that are shown as normal, not as warnings."""
 _SHARED = (
     *("namespace", "name", "uid", "state", "reason", "message", "stalled", "stalled_message", "waiting"),
-    *("deleting", "percentage", "nodes", "managed_by", "search", "attempt"),
+    *("deleting", "percentage", "nodes", "managed_by", "search", "attempt", "failure"),
 )
 """The fields of a row that are the same in a view and on the wire."""
 
@@ -104,27 +98,19 @@ def job_of(
     job = msgspec.convert(picture.job, TrainJob)
     failures = _failures(picture)
     attempt, most = attempts_of(picture) if picture.jobset or failures else (None, None)
+    pods = pods_of(picture, gone)
+    why = explanation.cause.message if explanation.outcome is JobState.FAILED else ""
     numbers = set(failures) | ({attempt} if attempt is not None else set())
     return contract.Job(
         now=format_time(now),
         cluster=cluster,
         connection=connection,
-        row=row_of(view_of(job, history, now, failure=explanation.cause.message, attempt=attempt)),
+        row=row_of(view_of(job, history, now, failure=why, brief=brief_of(record_data(picture)), attempt=attempt)),
         attempt=attempt,
         most_attempts=most,
         suspended=bool(job.spec_or_empty.suspend),
-        conditions=[
-            contract.ConditionView(
-                type=one.type,
-                status=one.status,
-                reason=one.reason,
-                message=one.message,
-                since=one.last_transition_time or None,
-            )
-            for one in job.status_or_empty.conditions or ()
-        ],
-        timeline=timeline_of(job, _events(picture), failures),
-        pods=pods_of(picture, gone),
+        timeline=timeline_of(job, _events(picture), failures, pods, history.samples(), why),
+        pods=pods,
         attempts=[contract.AttemptView(number=one, failure=failures.get(one)) for one in sorted(numbers)],
         metrics=last_metrics(job),
         explanation=shown_explanation(explanation),
@@ -198,81 +184,7 @@ def _unread(picture: Picture) -> Iterator[contract.UnreadPart]:
     yield from told.values()
 
 
-def timeline_of(
-    job: TrainJob, events: Iterable[Document], failures: Mapping[int, contract.FailureView]
-) -> list[contract.Moment]:
-    """The latest first. Of one second: what must have come first stays below."""
-    told = filter(None, map(_of_event, sorted(events, key=_version)))
-    found = [*_of_job(job), *told, *_of_failures(job, failures), *_of_conditions(job)]
-    found.reverse()
-    # As times: some have fractions of a second, and as texts those would come before their second.
-    found.sort(key=lambda one: moment(one.at) or _BEGIN, reverse=True)
-    return found[:MOST]
-
-
-def _version(event: Document) -> int:
-    """The order in which events were stored: most have a time of whole seconds."""
-    text = str(dig(event, "metadata.resourceVersion") or "")
-    return int(text) if text.isdecimal() else 0
-
-
-def _once(
-    at: str, about: ReferenceView, source: _Source, severity: _Severity, reason: str, message: str
-) -> contract.Moment:
-    return contract.Moment(
-        at=at, first=at, count=1, source=source, severity=severity, reason=reason, message=message, object=about
-    )
-
-
-def reference(key: Key) -> ReferenceView:
-    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)
-
-
-def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
-    metadata = job.metadata_or_empty
-    times = (
-        ("Created", "the TrainJob was created", metadata.creation_timestamp),
-        ("Deleted", "the TrainJob is being deleted", metadata.deletion_timestamp),
-    )
-    for reason, message, at in times:
-        if at:
-            yield _once(at, reference(key_of(job)), "job", "normal", reason, message)
-
-
-def _of_conditions(job: TrainJob) -> Iterable[contract.Moment]:
-    for one in job.status_or_empty.conditions or ():
-        if at := one.last_transition_time:
-            severity: _Severity = "normal" if one.status != "True" or one.type in _CALM else "warning"
-            yield _once(at, reference(key_of(job)), "condition", severity, one.reason or one.type, one.message)
-
-
-def _of_event(event: Document) -> contract.Moment | None:
-    at = event_time(event)
-    if not at:
-        return None
-    about = event.get("involvedObject") or {}
-    return contract.Moment(
-        at=at,
-        first=event.get("firstTimestamp") or event.get("eventTime") or at,
-        count=max(1, int(dig(event, "series.count") or event.get("count") or 1)),
-        source="event",
-        severity="warning" if event.get("type") == "Warning" else "normal",
-        reason=str(event.get("reason") or ""),
-        message=str(event.get("message") or ""),
-        object=ReferenceView(**{field: str(about.get(field) or "") for field in ("kind", "namespace", "name")}),
-    )
-
-
-def _of_failures(job: TrainJob, failures: Mapping[int, contract.FailureView]) -> Iterable[contract.Moment]:
-    for number, failure in failures.items():
-        if failure.finished:
-            how = f"exit code {failure.exit_code}" if failure.exit_code is not None else failure.reason or "no reason"
-            about = ReferenceView(kind="Pod", namespace=job.namespace, name=failure.pod)
-            message = f"pod {failure.pod} of attempt {number} failed first: {how}"
-            yield _once(failure.finished, about, "attempt", "warning", failure.reason or "Failed", message)
-
-
-def row_of(view: JobView) -> contract.JobRow:
+def row_of(view: JobView, parameters: Mapping[str, str] = MappingProxyType({})) -> contract.JobRow:
     loss = None
     if view.loss is not None:
         points = view.history.means(view.loss, contract.SPARK_POINTS)
@@ -289,6 +201,7 @@ def row_of(view: JobView) -> contract.JobRow:
         runtime=contract.Runtime(kind=view.runtime_kind, name=view.runtime),
         created=time_text(view.created),
         finished=time_text(view.ended),
+        parameters=dict(parameters),
     )
 
 

@@ -2,11 +2,13 @@
 """The TrainJobs that the dashboard shows, as its page reads them, and how it stands with the API server."""
 
 from trainwright import __version__
-from trainwright.api.objects import Key
+from trainwright.api.objects import Key, wire
 from trainwright.api.times import format_time
 from trainwright.controller.dashboard import contract
-from trainwright.controller.dashboard.details import reference, row_of
+from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.runtime import Client
+from trainwright.controller.views.explanation import reference
+from trainwright.controller.views.parameters import options_of
 from trainwright.controller.views.reports import KeptReports
 from trainwright.controller.views.watch import HeldJob, OutputOf, WatchedJobs
 
@@ -20,6 +22,7 @@ class ShownJobs(WatchedJobs):
         super().__init__(client, cluster.namespace, reports=reports, output_of=output_of)
         self.reports = reports
         self.cluster = cluster
+        self._options: dict[str, tuple[int | None, dict[str, str]]] = {}
         self.is_closing = False
         """The dashboard stops: streams say so and end."""
         self.connection = contract.Connection(
@@ -41,7 +44,19 @@ class ShownJobs(WatchedJobs):
                 subscriber.wake.set()
 
     def row_of(self, held: HeldJob) -> contract.JobRow:
-        return row_of(self.view(held, self.now()))
+        return row_of(self.view(held, self.now()), self._parameters(held))
+
+    def _parameters(self, held: HeldJob) -> dict[str, str]:
+        """Of the spec, which seldom changes, while reports come all the time."""
+        generation = held.job.metadata_or_empty.generation
+        known = self._options.get(held.uid)
+        if known is None or known[0] != generation:
+            known = self._options[held.uid] = generation, options_of(wire(held.job))
+        return known[1]
+
+    def _forget(self, uid: str) -> None:
+        super()._forget(uid)
+        self._options.pop(uid, None)
 
     def snapshot(self) -> contract.JobList:
         return contract.JobList(
@@ -50,7 +65,7 @@ class ShownJobs(WatchedJobs):
             now=format_time(self.now()),
             cluster=self.cluster,
             connection=self.connection,
-            jobs=[row_of(view) for view in self.views()],
+            jobs=[self.row_of(held) for held in self._jobs.values()],
             undecodable=[reference(key) for key in self._undecodable],
         )
 

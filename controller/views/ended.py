@@ -5,11 +5,12 @@ The condition `Failed` has JobSet's general sentence alone. The record is read b
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from trainwright.api.conditions import find_true
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.messages import plain, shortened
 from trainwright.api.objects import Document, dig, uid_of, wire
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -20,6 +21,9 @@ from trainwright.controller.trainer.job.state import entered, state_of
 from trainwright.plugins.contract import JobState
 
 AT_ONCE = 4
+_SAID = 160
+"""Characters of the first line."""
+_IN_WORDS = {"OOMKilled": "out of memory"}
 LATE = timedelta(minutes=1)
 """A record that is not there so long after the end will not come."""
 MOST = 200
@@ -33,12 +37,17 @@ class Ended:
         self._client, self._now = client, now
         self._told: dict[str, str] = {}
         self._attempts: dict[str, int] = {}
+        self._briefs: dict[str, tuple[str, ...]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._is_forbidden = False
 
     def sentence(self, job: TrainJob) -> str:
         """Why the job failed; empty if that is not known, or it has not failed."""
         return self._told.get(uid_of(job), "") if _has_failed(job) else ""
+
+    def brief(self, job: TrainJob) -> tuple[str, ...]:
+        """The same in two lines; empty if that is not known."""
+        return self._briefs.get(uid_of(job), ())
 
     def attempts(self, job: TrainJob) -> int | None:
         """How many attempts a job made that failed; None: that is not known, or it has not failed."""
@@ -50,6 +59,7 @@ class Ended:
     def forget(self, uid: str) -> None:
         self._told.pop(uid, None)
         self._attempts.pop(uid, None)
+        self._briefs.pop(uid, None)
 
     async def read(self, jobs: Iterable[TrainJob]) -> None:
         """Read the records of the latest jobs among these that failed. What cannot be read is asked for again."""
@@ -76,6 +86,7 @@ class Ended:
 
                 self._told[uid_of(job)] = sentence = sentence_of(job, record, self._now)
                 if sentence:  # else it is not the record of this job
+                    self._briefs[uid_of(job)] = brief_of(record.get("data"))
                     self._attempts[uid_of(job)] = attempts_in(record.get("data"), end_of(wire(job)) or {})
 
 
@@ -90,6 +101,33 @@ def sentence_of(job: TrainJob, record: Document, now: Now = wall_clock) -> str:
     if not picture.is_controller_of(record) or not entries_of(record.get("data")):
         return ""
     return explain(picture).cause.message
+
+
+def brief_of(data: Mapping[str, str] | None) -> tuple[str, ...]:
+    """The failure of the last attempt of a record: what the program said last, mostly an exception; then who ended how.
+
+    In the words of who trains: no names of pods or of other objects.
+    """
+    entries = entries_of(data)
+    if not entries:
+        return ()
+    attempt, last = list(entries.items())[-1]
+    ended = how_ended(last.exit_code, last.reason)
+    told = last.said or last.message or _IN_WORDS.get(last.reason, "")
+    parts = (
+        last.where if last.replicated_job else "",
+        ended if told else "",
+        f"attempt {attempt + 1}" if attempt else "",
+    )
+    said = shortened(" ".join(plain(told or ended or "the training failed").split()), _SAID)
+    return said, ", ".join(filter(None, parts))
+
+
+def how_ended(exit_code: int | None, reason: str) -> str:
+    """Such as `exit code 137 (OOMKilled)`."""
+    code = f"exit code {exit_code}" if exit_code is not None else ""
+    told = reason if reason != "Error" else ""
+    return f"{code} ({told})" if code and told else code or told
 
 
 def end_of(job: Document) -> Document | None:

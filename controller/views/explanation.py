@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
+from trainwright.api.objects import Key
 from trainwright.api.times import format_time, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.why import Explanation
 from trainwright.plugins.contract import Explains, JobState
 from trainwright.plugins.contract.picture import Cause
@@ -18,6 +20,11 @@ class ReferenceView(msgspec.Struct, kw_only=True, rename="camel"):
     namespace: str
     """Empty for objects without a namespace."""
     name: str
+
+
+def reference(key: Key) -> ReferenceView:
+    """To a TrainJob."""
+    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)
 
 
 class CauseView(msgspec.Struct, kw_only=True, rename="camel"):

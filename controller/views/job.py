@@ -132,6 +132,8 @@ class JobView:
     reason: str
     """Of the condition that the state comes from; empty if it comes from none."""
     message: str
+    failure: list[str]
+    """Why it failed, in two lines: the exception, then which rank and how. Empty: it has not, or that is not known."""
     created: datetime | None
     ended: datetime | None
     """When it became Complete or Failed."""
@@ -205,9 +207,18 @@ def observe(job: TrainJob, history: History) -> bool:
 
 
 def view_of(
-    job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = ""
+    job: TrainJob,
+    history: History,
+    now: datetime,
+    *,
+    attempt: int | None = None,
+    failure: str = "",
+    brief: Sequence[str] = (),
 ) -> JobView:
-    """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `views.ended`."""
+    """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `views.ended`.
+
+    `brief`: the same in two lines.
+    """
     found = state_of(job)
     # What initializers fetch, unless something is wrong, which says more.
     loading = loading_of(job) if found.state in (JobState.PENDING, JobState.RUNNING) else ""
@@ -228,6 +239,7 @@ def view_of(
         state=found.state,
         reason=found.reason,
         message=one_line((found.state is JobState.FAILED and failure) or loading or found.message),
+        failure=list(brief) if found.state is JobState.FAILED else [],
         created=moment(job.metadata_or_empty.creation_timestamp),
         ended=entered(job, found.state) if found.state.is_over else None,
         deleting=deletion_timestamp_of(job) is not None,

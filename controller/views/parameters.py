@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.messages import one_line
+from trainwright.api.messages import one_line, shortened
 from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 
@@ -24,6 +24,8 @@ ARGUMENT, ENVIRONMENT, CODE, JOB, PATCH = "argument", "environment", "code", "jo
 GROUPS = (JOB, CODE, ARGUMENT, ENVIRONMENT, PATCH)
 """The order in which they are shown."""
 MOST = 500
+FEW, SHORT = 24, 60
+"""Parameters of one job in a list, and characters of their values."""
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
 _NAMED = re.compile(r"\+{0,2}[A-Za-z_][\w.@/-]*")
 _OF_NODE = {"workdir": "folder", "python": "python", "output": "output", "runs": ""}
@@ -48,6 +50,15 @@ def parameters_of(job: Document, jobset: Document | None = None) -> dict[Paramet
             break
         found[Parameter(group, one_line(name))] = one_line(value)
     return found
+
+
+def options_of(job: Document) -> dict[str, str]:
+    """The arguments and variables of the training alone, few and short ones, for a list of jobs."""
+    trainer = dig(job, "spec.trainer") or {}
+    words = [*(trainer.get("command") or ()), *(trainer.get("args") or ())]
+    found = [*_arguments(words), *_environment(trainer.get("env"), "")]
+    named = [(name.lstrip("-+"), value) for _, name, value in found if name != "command"]
+    return {one_line(name): shortened(one_line(value), SHORT) for name, value in named[:FEW]}
 
 
 def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str]]:

@@ -268,7 +268,8 @@ class WatchedJobs:
     def view(self, held: HeldJob, now: datetime) -> JobView:
         job = held.job
         attempt = self._ended.attempts(job) or self._attempts.get(held.uid)
-        return view_of(job, held.history, now, attempt=attempt, failure=self._ended.sentence(job))
+        why, brief = self._ended.sentence(job), self._ended.brief(job)
+        return view_of(job, held.history, now, attempt=attempt, failure=why, brief=brief)
 
     async def jobsets_listed(self) -> None:
         """Wait for the first list of JobSets, unless the user may not list them."""

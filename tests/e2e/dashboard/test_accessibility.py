@@ -38,7 +38,7 @@ def test_the_keyboard_reaches_everything(stub: Stub, window: Window) -> None:
             break
     assert reached[:4] == ["Skip to the content", "Trainwright", "Keys", "Dark theme"]
     assert "Filter by name, namespace, runtime, state or reason" in reached
-    assert {"Job", "State", "Progress", "ETA", "Last report", "Loss"} <= set(reached)
+    assert {"Job", "State", "Progress", "ETA", "Last report", "Created", "Duration", "Loss"} <= set(reached)
     first = reached[-1]
     page.keyboard.press("ArrowDown")
     assert focused() != first

@@ -195,15 +195,16 @@ def test_lines_that_were_trained_again_and_smoothing(stub: Stub, window: Window)
         "{name: 'some', values: [null, 8, null, null]}]}"
     )
 
-    def called(expression: str) -> Any:
-        return page.evaluate(f"import('/js/compare/lines.js').then((lines) => lines.{expression})")
+    def called(expression: str, module: str = "compare/lines") -> Any:
+        return page.evaluate(f"import('/js/{module}.js').then((lines) => lines.{expression})")
 
     assert called(f"lineOf({points}, 'loss', 'step')") == {"xs": [1, 2], "ys": [9, 6]}
     assert called(f"lineOf({points}, 'loss', 'time')") == {"xs": [0, 10, 20, 30], "ys": [9, 8, 7, 6]}
     assert called(f"lineOf({points}, 'some', 'step')") == {"xs": [2], "ys": [8]}
     assert called(f"lineOf({points}, 'none', 'step')") == {"xs": [], "ys": []}
-    assert called("smoothed([4, 4, 4], 0.9)") == pytest.approx([4, 4, 4])
-    assert called("smoothed([0, 1], 0.5)") == pytest.approx([0, 2 / 3])
+    assert called("sideBySide([5, 7, 7, 8, 9, 9, 9, 9])", "job/series") == [5, 7, 7.5, 8, 9, 9.25, 9.5, 9.75]
+    assert called("smoothed([4, 4, 4], 0.9)", "charts/chart") == pytest.approx([4, 4, 4])
+    assert called("smoothed([0, 1], 0.5)", "charts/chart") == pytest.approx([0, 2 / 3])
     assert called("columnsOf([{xs: [1, 3], ys: [5, 6]}, {xs: [2], ys: [7]}])") == {
         "xs": [1, 2, 3],
         "columns": [[5, None, 6], [None, 7, None]],

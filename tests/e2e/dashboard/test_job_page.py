@@ -117,6 +117,47 @@ def test_curves_move_zoom_and_can_be_read(stub: Stub, window: Window, picture: C
     expect(whole).to_be_disabled()
 
 
+def test_curves_are_large_or_small_by_what_they_tell_pinned_hidden_and_smoothed(
+    stub: Stub, window: Window, picture: Callable[..., None]
+) -> None:
+    job = sample_job("running")
+    place = with_curves(stub, job)
+    series = stub.series[f"{job.row.namespace}/{job.row.name}"]
+    named = {"reward": 3.0, "lr": 0.0, "grad_norm": 0.5, "loss": 1.0, "checkpoint_step": 10.0}
+    made = [
+        curves.Curve(name=name, values=[1e-3 + rise * index for index in range(10)], not_finite=[])
+        for name, rise in named.items()
+    ]
+    stub.series[f"{job.row.namespace}/{job.row.name}"] = replace(series, points=replace(series.points, curves=made))
+    page = window.open(stub.url + place)
+    figures = page.locator("figure.chart")
+
+    def shown() -> list[tuple[str, str]]:
+        found = figures.evaluate_all("(all) => all.map(({ dataset }) => [dataset.metric, dataset.size])")
+        return [(name, size) for name, size in found]
+
+    expect(figures).to_have_count(6)
+    small = [("", "small"), ("lr", "small"), ("checkpoint_step", "small")]
+    assert shown() == [("loss", "large"), ("reward", "large"), ("grad_norm", "middle"), *small]
+    page.get_by_role("button", name="Hide lr").click()
+    expect(figures).to_have_count(5)
+    page.get_by_role("button", name="Pin grad_norm").click()
+    expect(figures.first).to_have_attribute("data-metric", "grad_norm")
+    page.get_by_role("slider", name="Smoothing").fill("0.9")
+    expect(page).to_have_url(re.compile("smooth=0.9"))
+    picture(page, "job-pinned", whole=True)
+    assert audit(page) == []
+    # The page keeps what was chosen, for all jobs.
+    page.reload()
+    expect(figures).to_have_count(5)
+    assert shown() == [("grad_norm", "large"), ("loss", "large"), ("reward", "large"), small[0], small[2]]
+    expect(page.locator("output")).to_have_text("0.90")
+    page.get_by_role("button", name="Show lr").click()
+    page.get_by_role("button", name="Pin grad_norm").click()
+    expect(figures).to_have_count(6)
+    expect(figures.first).to_have_attribute("data-metric", "loss")
+
+
 def test_reports_within_a_second_are_all_drawn(stub: Stub, window: Window) -> None:
     """Times are whole seconds: the last report of a short training has often that of the one before."""
     job = sample_job("running")
@@ -134,6 +175,8 @@ def test_reports_within_a_second_are_all_drawn(stub: Stub, window: Window) -> No
     for points in (more_points(job), both, more_points(job, 13, 0.125)):
         stub.send("points", points, key)
     expect(loss.locator(".chart-value")).to_have_text("0.125")
+    # They lie side by side.
+    expect(loss.locator(".chart-frame")).to_have_attribute("aria-label", re.compile("13 points"))
     page.get_by_role("button", name="Step").click()
     expect(loss.locator(".chart-frame")).to_have_attribute("aria-label", re.compile("12 points"))
 
@@ -206,7 +249,11 @@ def test_a_failed_job_says_what_failed_first(stub: Stub, window: Window, picture
     expect(page.locator(".job-head .state")).to_have_text("Failed")
     # The log that is shown first is that of the pod that failed first.
     expect(page.get_by_role("combobox", name="Pod")).to_have_value("resnet50-node-0-1-x1k2p")
-    expect(page.get_by_role("list", name="Latest first").get_by_role("listitem").first).to_contain_text("JobSetFailed")
+    entries = page.get_by_role("list", name="Latest first").get_by_role("listitem")
+    expect(entries.locator("strong")).to_have_text(["Failed", "Attempt 3 failed", "Attempt 2 failed", "Created"])
+    page.get_by_role("button", name="1 Kubernetes event").click()
+    expect(entries).to_have_count(5)
+    expect(entries.nth(2)).to_contain_text("LossNotFinite")
     picture(page, "job-failed", whole=True)
     assert audit(page) == []
 
@@ -236,9 +283,12 @@ def test_what_failed_first_is_named_as_far_as_it_is_known(stub: Stub, window: Wi
 def test_the_log_shown_first_is_that_of_a_pod_that_crashes(stub: Stub, window: Window) -> None:
     job = sample_job("running")
     crashed = replace(job.pods[1].containers[0], state="waiting", reason="CrashLoopBackOff", exit_code=3)
-    pods = [job.pods[0], replace(job.pods[1], containers=[crashed]), *job.pods[2:]]
+    message = "Traceback (most recent call last):\n  File 'train.py', line 3\nValueError: no data"
+    pods = [job.pods[0], replace(job.pods[1], containers=[crashed], message=message), *job.pods[2:]]
     page = window.open(stub.url + stub.put(replace(job, pods=pods)))
     expect(page.get_by_role("combobox", name="Pod")).to_have_value(pods[1].name)
+    # The log has the traceback; the table says what was raised.
+    expect(page.locator(".pod-message")).to_have_text("ValueError: no data")
 
 
 def test_a_job_that_waits_says_for_what(stub: Stub, window: Window, picture: Callable[..., None]) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of jobs in a real browser, with answers that the test makes: what it shows, and what it never does."""
 
-import re
 from collections.abc import Callable
 
 import msgspec
@@ -40,14 +39,14 @@ def test_every_state_has_a_word_a_sign_and_a_reason(stub: Stub, window: Window, 
         ("llama-8b", "Waiting", "2 of 4 pods do not fit"),
         ("typo", "Blocked", "torch-distribted does not exist"),
         ("nightly", "Suspended", "suspended"),
-        ("resnet50", "Failed", "jobset failed"),
+        ("resnet50", "Failed", "FloatingPointError: loss is nan"),
         ("mnist", "Complete", "100%"),
     ):
         row = rows.filter(has=page.get_by_role("link", name=name, exact=True))
         expect(row).to_contain_text(word)
         expect(row).to_contain_text(text)
         assert row.locator(".state svg").count() == 1
-    expect(rows.filter(has_text="attempt")).to_have_count(1)
+    expect(rows.filter(has_text="attempt")).to_have_count(2)
     expect(rows.filter(has_text="bert-finetune")).to_contain_text("attempt 2")
     expect(page.locator("#link")).to_have_text("Live")
     expect(rows.filter(has_text="late-and-slow")).to_contain_text("late")
@@ -76,32 +75,45 @@ def test_a_browser_finds_text_in_all_rows_of_a_thousand(stub: Stub, window: Wind
     print("longest task, in ms:", page.evaluate("window.long"))
 
 
-def test_of_more_than_a_thousand_jobs_rows_are_only_where_they_are_seen(
-    stub: Stub, window: Window, picture: Callable[..., None]
-) -> None:
+def test_the_list_ends_after_a_thousand_jobs_and_a_filter_finds_the_others(stub: Stub, window: Window) -> None:
     stub.jobs = many(1100)
     page = window.open(stub.url)
-    table = page.get_by_role("table", name="TrainJobs")
-    expect(table).to_have_attribute("aria-rowcount", "1101")
-    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
-    # Rows are drawn with the next picture, after the table has said how many there are.
-    expect(page.locator(".rows .row").nth(10)).to_be_visible()
-    assert page.locator(".rows .row").count() < 60
-    page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    expect(page.locator('.rows .row[aria-rowindex="1101"]')).to_be_visible()
-    assert page.locator(".rows .row").count() < 60
-    places = [int(row.get_attribute("aria-rowindex") or 0) for row in page.locator(".rows .row").all()]
+    expect(page.get_by_role("table", name="TrainJobs")).to_have_attribute("aria-rowcount", "1101")
+    expect(page.locator(".rows .row")).to_have_count(1000)
+    expect(page.get_by_text("The list ends after 1,000 jobs. Filter it to see others.")).to_be_visible()
+    places = [int(row.get_attribute("aria-rowindex") or 0) for row in page.locator(".rows .row").all()[:20]]
     assert places == sorted(places), "screen readers read the rows in the order of the document"
-    picture(page, "list-thousand")
-    # What holds the page up for long would be seen as a long task.
-    page.evaluate(LONG_TASKS)
-    for turn in range(20):
-        changed = [replace(row, percentage=turn) for row in stub.jobs.jobs[1::2]]
-        stub.send("rows", contract.Rows(now=stub.jobs.now, changed=changed, deleted=[]))
-        page.mouse.wheel(0, -1500)
-        page.wait_for_timeout(50)
-    expect(page.locator(".rows .row-percent", has_text=re.compile("^19%$")).first).to_be_visible()
-    print("longest task, in ms:", page.evaluate("window.long"))
+    page.get_by_role("searchbox").fill("job-1099")
+    expect(page.locator(".rows .row-name")).to_have_text(["job-1099"])
+    expect(page.get_by_text("The list ends after")).to_be_hidden()
+
+
+def test_the_newest_jobs_come_first_and_ten_of_them_fit_a_laptop(
+    stub: Stub, window: Window, picture: Callable[..., None]
+) -> None:
+    """With a parameter that differs, and a failure in two lines: the exception, then who ended how."""
+    made = [
+        one_row(f"sweep-{index}", created=f"2026-11-22T11:{index:02}:00Z", parameters={"lr": f"0.{index}", "seed": "7"})
+        for index in range(12)
+    ]
+    failure = ["RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", "rank 3, exit code 1"]
+    made[9] = replace(made[9], state="Failed", failure=failure, message="pods of JobSet sweep-9 failed", percentage=7)
+    made[4] = replace(made[4], finished="2026-11-22T11:19:00Z")
+    stub.jobs = replace(stub.jobs, jobs=made)
+    page = window.open(stub.url, width=1280, height=800)
+    expect(page.locator(".rows .row-name").first).to_have_text("sweep-11")
+    expect(page.get_by_role("columnheader", name="Created")).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator(".rows .row").nth(9)).to_be_in_viewport(ratio=1)
+    rows = page.locator(".rows .row")
+    expect(rows.nth(2).locator(".row-note")).to_have_text([failure[0], f"{failure[1]}, at 7%"])
+    expect(rows.nth(2)).not_to_contain_text("JobSet")
+    assert rows.locator(".row-parameters").all_inner_texts()[:2] == ["lr=0.11", "lr=0.10"]
+    expect(rows.nth(7)).to_contain_text("56m ago")
+    expect(rows.nth(7)).to_contain_text("15m")
+    picture(page, "list-sweep")
+    page.get_by_role("searchbox").fill("sweep-4")
+    # One job differs from none.
+    expect(page.get_by_role("columnheader", name="Parameters")).to_be_hidden()
 
 
 def test_rows_change_come_and_go(stub: Stub, window: Window) -> None:

@@ -13,7 +13,8 @@ from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.curves import Marker, points_of
-from trainwright.controller.dashboard.details import MOST, row_of, timeline_of
+from trainwright.controller.dashboard.details import row_of
+from trainwright.controller.dashboard.timeline import MOST, timeline_of
 from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.views.job import History, observe, view_of
 
@@ -229,11 +230,11 @@ def test_the_time_line_is_in_the_order_of_times_and_bounded() -> None:
     )
     found = timeline_of(job(conditions={"Failed": "True", "Suspended": "True"}), events, {1: failure})
     assert [one.reason for one in found] == [
-        "R3", "R2", "R1", "Failed", "SuspendedReason", "FailedReason", "Created",
+        "R3", "R2", "R1", "Attempt 1 failed", "Suspended", "Failed", "Created",
     ]  # fmt: skip
     assert (found[0].severity, found[0].count) == ("warning", 5)
-    assert found[3].message == "pod p of attempt 1 failed first: no reason"
+    assert found[3].message == "rank 1 failed first: no reason"
     assert [one.severity for one in found[4:6]] == ["normal", "warning"]
     many = [event(number, format_time(NOW + timedelta(seconds=number))) for number in range(2 * MOST)]
     latest = timeline_of(job(), many, {})
-    assert (len(latest), latest[0].reason) == (MOST, f"R{2 * MOST - 1}")
+    assert (len(latest), latest[0].reason, latest[-1].reason) == (MOST + 1, f"R{2 * MOST - 1}", "Created")

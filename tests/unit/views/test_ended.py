@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from tests.builders import condition, train_job
 from trainwright.api.manifest import dump
@@ -14,8 +15,9 @@ from trainwright.controller.cli.local import local_jobs
 from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import Forbidden, NotFound, TransportError
-from trainwright.controller.views.ended import AT_ONCE, Ended
+from trainwright.controller.views.ended import AT_ONCE, Ended, brief_of
 from trainwright.controller.views.job import History, view_of
+from trainwright.controller.views.parameters import options_of
 
 NOW = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
 GENERAL = "jobset failed due to one or more job failures (first failed job: j-node-0)"
@@ -66,12 +68,45 @@ async def test_lists_have_the_sentence_of_explain() -> None:
     assert found.sentence(job()).startswith(sentence)
     assert GENERAL not in found.sentence(job())
     assert found.attempts(job()) == 1
+    assert found.brief(job()) == ("ValueError: bad shape", "rank 1, exit code 1")
     document = msgspec.to_builtins(job())
     row = local_jobs.table([document], NOW, namespaces=False, ended=found)[1]
     assert row.endswith("rank 1 failed with exit code 1")
     assert view_of(job(), History(), NOW, failure=found.sentence(job())).message.startswith(sentence)
     assert row_of(view_of(job(), History(), NOW, failure=found.sentence(job()))).message.startswith(sentence)
     assert row_of(view_of(job(), History(), NOW)).message == GENERAL
+
+
+@pytest.mark.parametrize(
+    ("entry", "log", "wanted"),
+    [
+        (
+            {"exitCode": 137, "reason": "OOMKilled"},
+            "",
+            ("out of memory", "rank 1, exit code 137 (OOMKilled)"),
+        ),
+        ({"container": "", "reason": "Evicted", "message": "out of disk"}, "", ("out of disk", "rank 1, Evicted")),
+        ({"exitCode": 1, "attempt": 3}, "KeyError: 'x'\n", ("KeyError: 'x'", "rank 1, exit code 1, attempt 3")),
+        ({"exitCode": 1, "replicatedJob": ""}, "", ("exit code 1", "")),
+    ],
+)
+def test_a_failure_in_two_lines_names_no_object(entry: Document, log: str, wanted: tuple[str, str]) -> None:
+    told = {"attempt": 1, "pod": "j-node-0-1-x", "replicatedJob": "node", "rank": 1, "container": "node", **entry}
+    key = f"attempt-{told['attempt']}"
+    assert brief_of({key: dump(told), f"{key}.log": log}) == wanted
+    assert brief_of(None) == ()
+
+
+def test_a_list_has_the_options_of_a_training_short_and_without_secrets() -> None:
+    trainer = {
+        "command": ["python", "train.py"],
+        "args": ["--lr", "0.1", "++data.name=c4", "--api-key", "abc"],
+        "env": [{"name": "SEED", "value": "7"}, {"name": "NOTE", "value": "n" * 100}],
+    }
+    found = options_of({"spec": {"trainer": trainer}})
+    note = found.pop("NOTE")
+    assert found == {"lr": "0.1", "data.name": "c4", "api-key": "(hidden)", "SEED": "7"}
+    assert len(note) <= 60
 
 
 async def test_each_record_is_read_once_and_only_of_jobs_that_failed() -> None:

@@ -47,7 +47,7 @@ async def test_a_failed_job_with_all_that_is_known_of_it(world: World) -> None:
     assert (event.count, event.severity, event.message) == (3, "warning", SCRIPT)
     moments = [parse(one.at) for one in job.timeline]
     assert moments == sorted(moments, reverse=True)
-    assert {one.source for one in job.timeline} == {"job", "condition", "event", "attempt"}
+    assert {one.source for one in job.timeline} == {"training", "event"}
     assert job.unread == []
 
 

@@ -7,7 +7,24 @@ import { tick } from "../format.js";
 /** The shortest horizontal axis, in seconds or steps. */
 const LEAST = { time: 20, step: 2 };
 const FONT = "12px system-ui, sans-serif";
+/** Of charts by size, in pixels. */
+const HEIGHTS = { tall: 260, large: 250, middle: 200, small: 110 };
 const probe = document.createElement("span");
+
+/** How strong the reported values are behind smoothed ones. */
+export const FAINT = 0.28;
+
+/** An exponential moving average that does not begin at zero. `weight`: 0 for none, to less than 1; nulls stay. */
+export function smoothed(values, weight) {
+  if (!weight) return values;
+  let [sum, seen] = [0, 0];
+  return values.map((value) => {
+    if (value === null) return null;
+    sum = sum * weight + value * (1 - weight);
+    seen = seen * weight + (1 - weight);
+    return sum / seen;
+  });
+}
 
 /** A colour of the theme as the canvas understands it. */
 export function colour(variable) {
@@ -41,7 +58,6 @@ export class Chart {
   #shape = "";
   #by = "";
   #frame;
-  #height;
   #observer;
   /** Whether the values go from 0 to 100. */
   percent = false;
@@ -50,12 +66,12 @@ export class Chart {
   xs = [];
 
   /**
-   * @param view has `by`, `logarithmic` and the data
-   * @param charts what charts share: `range`, `zoom(range)`, `point(x, from)`
+   * @param view has `by`, `logarithmic`, `smooth` and the data
+   * @param charts what charts share: `range`, `zoom(range)`, `point(x, from)`, `toggle(name, list)`
+   * @param size `large`, `middle`, `small`, or `tall` and half as wide as the large ones
    */
-  constructor(name, title, view, charts, height) {
-    Object.assign(this, { name, view, charts });
-    this.#height = height;
+  constructor(name, title, view, charts, size) {
+    Object.assign(this, { name, view, charts, size });
     this.where = el("span.chart-where.muted.number");
     this.#frame = el("div.chart-frame", {
       tabindex: "0",
@@ -64,8 +80,11 @@ export class Chart {
       onkeydown: (event) => this.#key(event),
       onblur: () => this.#go(null),
     });
-    this.head = el("figcaption.chart-head", {}, el("h3", {}, title), this.where);
-    this.node = el("figure.chart.card", { dataset: { metric: name } }, this.head, this.#frame);
+    const tool = (sign, word, list) => el("button.remove", { type: "button", title: `${word} ${title}`, "aria-label": `${word} ${title}`, onclick: () => charts.toggle(name, list) }, sign);
+    this.pin = tool("★", "Pin", "pinned");
+    const hide = tool("×", "Hide", "hidden");
+    const head = el("figcaption.chart-head", {}, el("h3", {}, title), this.where, el("span.chart-tools", {}, this.pin, hide));
+    this.node = el("figure.chart.card", { dataset: { metric: name, size } }, head, this.#frame);
     this.#observer = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
     this.#observer.observe(this.#frame);
   }
@@ -137,7 +156,7 @@ export class Chart {
   }
 
   #size() {
-    return { width: Math.max(160, Math.floor(this.#frame.clientWidth)), height: this.#height };
+    return { width: Math.max(160, Math.floor(this.#frame.clientWidth)), height: HEIGHTS[this.size] };
   }
 
   #make(logarithmic, columns) {

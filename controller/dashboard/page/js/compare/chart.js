@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One metric of all jobs.
 
-import { Chart, colour } from "../charts/chart.js";
+import { Chart, FAINT, colour, smoothed } from "../charts/chart.js";
 import { el, fill, say } from "../dom.js";
 import { NONE, counted, duration, number } from "../format.js";
-import { columnsOf, lineOf, smoothed, thinned, valueAt } from "./lines.js";
+import { columnsOf, lineOf, thinned, valueAt } from "./lines.js";
 import { dashOf, seriesOf, swatch } from "./styles.js";
 
-const HEIGHT = 260;
-const FAINT = 0.28;
 /** Distances of ticks, in seconds. */
 const TICKS = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800];
 
@@ -16,8 +14,8 @@ export class CompareChart extends Chart {
   #lines = [];
 
   /** @param view has `runs`, `by`, `smooth`, `logarithmic` */
-  constructor(name, view, charts) {
-    super(name, name, view, charts, HEIGHT);
+  constructor(name, view, size, charts) {
+    super(name, name, view, charts, size);
     this.values = el("ul.compare-values.number", { "aria-label": `Values of ${name}` });
     this.node.append(this.values);
   }

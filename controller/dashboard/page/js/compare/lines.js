@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs as lines that can lie in one chart. Pure.
 
+import { sideBySide } from "../job/series.js";
+
 /** Points of one line: a chart has not many more columns, and there may be many lines. */
 const MOST = 500;
 
@@ -11,29 +13,19 @@ const MOST = 500;
  */
 export function lineOf(points, name, by) {
   const values = points.curves.find((curve) => curve.name === name)?.values ?? [];
+  const times = by === "step" ? [] : sideBySide(points.times);
   const xs = [];
   const ys = [];
   let lowest = Infinity;
   for (let index = values.length - 1; index >= 0; index -= 1) {
     const step = points.steps[index];
-    const x = by === "step" ? step : points.times[index] - points.times[0];
+    const x = by === "step" ? step : times[index] - times[0];
     if (values[index] === null || x === null || x >= lowest) continue;
     lowest = x;
     xs.push(x);
     ys.push(values[index]);
   }
   return { xs: xs.reverse(), ys: ys.reverse() };
-}
-
-/** An exponential moving average that does not begin at zero. `weight`: 0 for none, to less than 1. */
-export function smoothed(values, weight) {
-  if (!weight) return values;
-  let [sum, seen] = [0, 0];
-  return values.map((value) => {
-    sum = sum * weight + value * (1 - weight);
-    seen = seen * weight + (1 - weight);
-    return sum / seen;
-  });
 }
 
 /** The same line in few points, the last one among them. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which jobs are compared, and how. Pure, and kept in the address, so that a comparison can be shared and found again.
 
+import { weight } from "../job/address.js";
 import { keyOf } from "../jobs/selection.js";
 
 /** More lines in one chart cannot be told apart; the dashboard answers no more either. */
@@ -13,13 +14,12 @@ export const PLAIN = { by: "step", smooth: 0, logarithmic: false, best: new Map(
 export function parse(query) {
   const asked = new URLSearchParams(query);
   const jobs = [...new Set(asked.getAll("job"))].filter((text) => /^[^/]+\/[^/]+$/.test(text));
-  const smooth = Number(asked.get("smooth") ?? 0);
   const [column, direction] = (asked.get("sort") ?? "").split(/\.(?=up$|down$)/);
   return {
     jobs: jobs.map((text) => ({ namespace: text.split("/")[0], name: text.split("/")[1] })),
     by: asked.get("by") === "time" ? "time" : "step",
     logarithmic: asked.get("scale") === "log",
-    smooth: smooth > 0 && smooth < 1 ? smooth : 0,
+    smooth: weight(asked.get("smooth")),
     best: new Map([...asked.getAll("low").map((name) => [name, "low"]), ...asked.getAll("high").map((name) => [name, "high"])]),
     column: column ?? "",
     descending: direction === "down",

@@ -99,12 +99,8 @@ export class CompareView {
     this.problem = el("p.note", { role: "alert", hidden: true });
     this.empty = el("div.empty.card", { hidden: true });
     this.loading = el("div.empty.card", {}, "Reading the jobs …");
-    this.slider = el("input.slider", { id: "smooth", type: "range", min: "0", max: "0.99", step: "0.01", oninput: () => this.#choose({ smooth: Number(this.slider.value) }) });
-    this.amount = el("output.number", { for: "smooth" });
-    const smooth = el("label.smooth", { for: "smooth" }, "Smoothing", this.slider, this.amount);
-    const make = (name, _, charts) => new CompareChart(name, this, charts);
+    const make = (name, size, _, charts) => new CompareChart(name, this, size, charts);
     this.charts = new Charts(make, ["step", "time"], "runs", (part) => this.#choose(part));
-    this.charts.grid.classList.add("compare-charts");
     this.none = el("p.none.muted", { hidden: true }, "None of the jobs has reported numbers.");
     this.table = new CompareTable({ sort: (column) => this.#sort(column), turn: (metric, way) => this.#turn(metric, way) });
     this.csv = el("a.button", { download: "jobs.csv" }, "CSV");
@@ -115,7 +111,7 @@ export class CompareView {
     this.content = el(
       "div.job",
       { hidden: true },
-      panel("curves", "Curves", [el("div.panel-tools", {}, smooth, ...this.charts.tools)], this.none, this.charts.grid, this.charts.more),
+      panel("curves", "Curves", [el("div.panel-tools", {}, ...this.charts.tools)], this.none, this.charts.grid, this.charts.more, this.charts.hidden),
       panel("compare", "Parameters and values", [this.differ, el("div.panel-tools", {}, this.csv)], this.table.node, this.sameness),
       this.missing,
     );
@@ -257,11 +253,9 @@ export class CompareView {
     this.content.hidden = comparison.jobs.length === 0 && comparison.missing.length === 0;
     this.loading.hidden = true;
     this.charts.showChoice(this, this.#hasSteps);
-    this.slider.value = String(this.smooth);
-    say(this.amount, this.smooth ? this.smooth.toFixed(2) : "off");
     const names = metricsOf(comparison.metrics.map(({ name }) => name), this.runs.map(({ points }) => points));
     this.none.hidden = names.length > 0;
-    this.charts.show(names);
+    this.charts.show(names.map((name) => ({ name, size: "tall" })));
     this.table.show(comparison, this.#selection);
     this.table.node.hidden = comparison.jobs.length === 0;
     put(this.csv, "href", `${paths.compare()}/csv?${format({ ...this.#selection, ...PLAIN, best: this.#selection.best })}`);

@@ -9,6 +9,7 @@ export function parse(query) {
   return {
     by: asked.get("by") === "step" ? "step" : "time",
     logarithmic: asked.get("scale") === "log",
+    smooth: weight(asked.get("smooth")),
     range: range.length === 2 && range.every(Number.isFinite) && range[0] < range[1] ? range : null,
     /** null: all of them. */
     attempt: Number.isInteger(attempt) && attempt > 0 ? attempt : null,
@@ -18,11 +19,18 @@ export function parse(query) {
   };
 }
 
+/** How much is smoothed: 0 for not at all, to less than 1. */
+export function weight(text) {
+  const smooth = Number(text ?? 0);
+  return smooth > 0 && smooth < 1 ? smooth : 0;
+}
+
 /** The address for a choice; empty for the default. */
-export function format({ by, logarithmic, range, attempt, log, find }) {
+export function format({ by, logarithmic, smooth, range, attempt, log, find }) {
   const asked = new URLSearchParams();
   if (by === "step") asked.set("by", "step");
   if (logarithmic) asked.set("scale", "log");
+  if (smooth) asked.set("smooth", smooth);
   if (range) asked.set("range", range.map((edge) => Number(edge.toPrecision(13))).join("~"));
   if (attempt) asked.set("attempt", attempt);
   if (log) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One metric of one job: a line for each segment, with its values as a table.
 
-import { Chart, colour } from "../charts/chart.js";
+import { Chart, FAINT, colour, smoothed } from "../charts/chart.js";
 import { el, fill, say, scrolling, table } from "../dom.js";
 import { NONE, clock, counted, number } from "../format.js";
 import { PROGRESS, titleOf } from "./series.js";
 
-const HEIGHT = 208;
 const TABLE_ROWS = 60;
 const COLOURS = 6;
 
@@ -21,9 +20,9 @@ export class JobChart extends Chart {
   #data = null;
   #series;
 
-  /** @param view has `series`, `by`, `logarithmic`, `attempt` */
-  constructor(name, view, place, charts) {
-    super(name, titleOf(name), view, charts, HEIGHT);
+  /** @param view has `series`, `by`, `logarithmic`, `smooth`, `attempt` */
+  constructor(name, view, size, place, charts) {
+    super(name, titleOf(name), view, charts, size);
     this.#series = String((place % COLOURS) + 1);
     this.percent = name === PROGRESS;
     this.value = el("span.chart-value.number");
@@ -39,18 +38,19 @@ export class JobChart extends Chart {
     this.#table();
   }
 
-  /** The curve of each segment, then the edges of its band. */
+  /** The curve of each segment, the same smoothed, then the edges of its band. */
   columns() {
-    const { series, by, attempt } = this.view;
+    const { series, by, attempt, smooth } = this.view;
     this.#data = series.drawn(this.name, by, attempt);
     this.xs = this.#data.xs;
     const { columns, band } = this.#data;
-    return band === null ? columns : [...columns, ...band.lows, ...band.highs];
+    const curves = smooth ? [...columns, ...columns.map((column) => smoothed(column, smooth))] : columns;
+    return band === null ? curves : [...curves, ...band.lows, ...band.highs];
   }
 
   shape() {
     const { segments, band } = this.#data;
-    return [band !== null, segments.map(({ begins }) => begins)].join();
+    return [this.view.smooth > 0, band !== null, segments.map(({ begins }) => begins)].join();
   }
 
   options() {
@@ -61,12 +61,15 @@ export class JobChart extends Chart {
       const now = place === count - 1;
       return { stroke: line, width: 2, alpha: now ? 1 : 0.6, dash: now ? [] : [6, 4], spanGaps: true, points: { size: 5 } };
     });
+    const faint = lines.map((one) => ({ ...one, width: 1, alpha: FAINT, points: { show: false } }));
+    const curves = this.view.smooth ? [...faint, ...lines] : lines;
     const edge = { stroke: "transparent", width: 0, spanGaps: true, points: { show: false } };
-    const area = (_, place) => ({ series: [1 + 2 * count + place, 1 + count + place], fill: faint(line) });
+    const first = 1 + curves.length;
+    const area = (_, place) => ({ series: [first + count + place, first + place], fill: shade(line) });
     return {
       time,
       x: { space: 90, size: 40, gap: 10, values: time ? TIMES : (_, ticks) => ticks.map((value) => number(value)) },
-      series: band === null ? lines : [...lines, ...new Array(2 * count).fill(edge)],
+      series: band === null ? curves : [...curves, ...new Array(2 * count).fill(edge)],
       bands: band === null ? [] : segments.map(area),
       draw: (plot) => this.#marks(plot, colour("--muted"), line),
     };
@@ -167,6 +170,6 @@ export class JobChart extends Chart {
 }
 
 /** The colour of a line, for the area around it. */
-function faint(line) {
+function shade(line) {
   return line.replace(/^rgb\((.*)\)$/, "rgba($1, 0.18)");
 }

@@ -30,11 +30,9 @@ export class Curves {
   constructor(job, asked, keep) {
     this.#job = job;
     this.#keep = keep;
-    this.by = asked.by;
-    this.logarithmic = asked.logarithmic;
-    /** Null: all of them. */
-    this.attempt = asked.attempt;
-    const make = (name, place, charts) => new JobChart(name, this, place, charts);
+    const { by, logarithmic, smooth, attempt } = asked;
+    Object.assign(this, { by, logarithmic, smooth, attempt });
+    const make = (name, size, place, charts) => new JobChart(name, this, size, place, charts);
     this.charts = new Charts(make, ["time", "step"], "run", (part) => this.#choose(part), (range) => keep({ range }));
     this.charts.range = asked.range;
     this.charts.whole.disabled = asked.range === null;
@@ -43,12 +41,12 @@ export class Curves {
     this.band = el("p.note.muted", { hidden: true }, "A band is from the lowest to the highest value that the training passed since the point before.");
     this.none = el("p.none.muted");
     this.tools = el("div.panel-tools", {}, ...this.charts.tools);
-    this.node = panel("curves", "Curves", [this.tools], this.none, this.charts.grid, this.charts.more, this.band, this.note);
+    this.node = panel("curves", "Curves", [this.tools], this.none, this.charts.grid, this.charts.more, this.charts.hidden, this.band, this.note);
   }
 
   /** The address asks for something else. */
-  ask({ by, logarithmic, range, attempt }) {
-    Object.assign(this, { by, logarithmic, attempt });
+  ask({ by, logarithmic, smooth, range, attempt }) {
+    Object.assign(this, { by, logarithmic, smooth, attempt });
     this.charts.zoom(range);
     this.#draw();
   }
@@ -132,12 +130,12 @@ export class Curves {
   #draw() {
     clearTimeout(this.#timer);
     this.#timer = 0;
-    const names = this.series.names(this.#loss, this.attempt);
-    this.none.hidden = names.length > 0;
-    this.tools.hidden = names.length === 0;
+    const shown = this.series.shown(this.#loss, this.attempt);
+    this.none.hidden = shown.length > 0;
+    this.tools.hidden = shown.length === 0;
     this.charts.showChoice(this, this.series.hasSteps);
     this.band.hidden = !this.series.hasBand;
-    this.charts.show(names);
+    this.charts.show(shown);
   }
 
   #choose(part) {

@@ -80,6 +80,9 @@ export class Pods {
     const ended = shown.flatMap((one) => containerNotes(one, pod.containers.length > 1));
     const attempt = pod.current || pod.attempt === null ? "" : ` · attempt ${pod.attempt}`;
     const readable = pod.containers.some(({ log, previousLog }) => log || previousLog);
+    // The rest of a traceback is in the log; its last line says what was raised.
+    const last = pod.message.trim().split("\n").at(-1);
+    const note = last || (pod.phase !== "Pending" && pod.reason !== "Error" ? pod.reason : "");
     const open = () => el("button.button.small-button", { type: "button", onclick: () => this.#openLog(pod) }, "Log", el("span.unseen", {}, ` of ${pod.who}`));
     return el(
       "tr",
@@ -90,7 +93,7 @@ export class Pods {
         {},
         podState(pod.phase, pod.phase === "Pending" && pod.reason ? pod.reason : ""),
         ...ended.map((text) => el("span.small.pod-note", {}, text)),
-        pod.message || (pod.reason && pod.phase !== "Pending" && pod.reason !== "Error") ? el("span.small.pod-note", {}, pod.message || pod.reason) : null,
+        note ? el("span.small.pod-note.pod-message", { title: pod.message || null }, note) : null,
         el("span.small.muted.number.pod-uses", { "aria-hidden": "true" }),
       ),
       el("td.mono", {}, pod.node || NONE),

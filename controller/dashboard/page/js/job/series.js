@@ -4,6 +4,8 @@
 export class Series {
   /** Whether the job has ended. One rank reports, and its 100 % is not that of a job that runs on. */
   isOver = false;
+  /** Times as they were reported, in whole seconds. */
+  #told = [];
 
   constructor() {
     this.clear("");
@@ -13,6 +15,7 @@ export class Series {
     this.uid = uid;
     /** Of the last report, as the dashboard counts them. */
     this.number = 0;
+    this.#told = [];
     this.times = [];
     this.steps = [];
     /** Values by name, in the order in which they are shown. */
@@ -35,7 +38,8 @@ export class Series {
   append(points) {
     const before = this.times.length;
     this.number = points.number;
-    this.times.push(...points.times);
+    this.#told.push(...points.times);
+    this.times = sideBySide(this.#told);
     this.steps.push(...points.steps);
     const given = [{ name: PROGRESS, values: points.percentages, notFinite: [] }, ...points.curves];
     for (const { name, values, notFinite, lows = [], highs = [] } of given) {
@@ -61,14 +65,22 @@ export class Series {
     return [...this.curves].some(([name, values]) => values.some((_, index) => this.lows.get(name)[index] !== this.highs.get(name)[index]));
   }
 
-  /** The names of the curves: percentage, losses, then the others by name. */
-  names(loss, attempt = null) {
+  /** Names and sizes of the curves: the loss and what the training named first, others, progress, what never changes. */
+  shown(loss, attempt = null) {
     const parts = this.segments(attempt);
     const isIn = (index) => parts.some(({ from, to }) => index >= from && index < to);
-    const rank = (name) => (name === PROGRESS ? 0 : name === loss ? 1 : name.endsWith("loss") ? 2 : 3);
-    return [...this.curves.keys()]
-      .filter((name) => this.curves.get(name).some((value, index) => value !== null && isIn(index)) || this.notFinite.get(name).some(isIn))
-      .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+    const names = [...this.curves.keys()].filter((name) => this.curves.get(name).some((value, index) => value !== null && isIn(index)) || this.notFinite.get(name).some(isIn));
+    const first = names.find((name) => name !== PROGRESS && !this.#isDull(name));
+    const rank = (name) => (name === loss ? 0 : name === first ? 1 : this.#isDull(name) ? 5 : name === PROGRESS ? 4 : name.endsWith("loss") ? 2 : 3);
+    const sizes = ["large", "large", "middle", "middle", first ? "small" : "middle", "small"];
+    names.sort((a, b) => rank(a) - rank(b));
+    return names.map((name) => ({ name, title: titleOf(name), size: sizes[rank(name)] }));
+  }
+
+  /** Whether a curve says little: it has one value only, as a learning rate that is never changed. */
+  #isDull(name) {
+    const known = this.curves.get(name).filter((value) => value !== null);
+    return name === "checkpoint_step" || (known.length > 2 && known.every((value) => value === known[0]));
   }
 
   /**
@@ -155,6 +167,17 @@ export function after(points, number) {
     })),
     marks: points.marks.filter(({ index }) => index >= from).map((mark) => ({ ...mark, index: mark.index - from })),
   };
+}
+
+/** Reports of one second lie side by side and not above each other, so that a short run has all of its points. */
+export function sideBySide(times) {
+  const made = [...times];
+  for (let from = 0, to; from < times.length; from = to) {
+    for (to = from + 1; times[to] === times[from]; ) to += 1;
+    const room = Math.min(1, (times[to] ?? Infinity) - times[from]);
+    for (let index = from; index < to; index += 1) made[index] += (room * (index - from)) / (to - from);
+  }
+  return made;
 }
 
 const ALMOST = 99;

@@ -1,40 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conditions, and what happened, latest first.
+// What the training did, latest first, and on demand what Kubernetes says of it.
 
 import { now } from "../clock.js";
-import { button, el, fill, panel } from "../dom.js";
-import { age, clock, secondsOf, sentence } from "../format.js";
+import { button, el, fill, panel, put, say } from "../dom.js";
+import { age, clock, counted, secondsOf, sentence } from "../format.js";
 import { sign } from "../states.js";
 
 const FIRST = 12;
-const SOURCES = { condition: "Condition", event: "Event", job: "Job", attempt: "Attempt" };
-const SIGNS = {
-  True: ["Complete", "running"],
-  False: ["Pending", "quiet"],
-  Unknown: ["Stalled", "quiet"],
-};
+const SIGNS = { Complete: "Complete", Failed: "Failed", Suspended: "Suspended", Checkpoint: "Complete" };
 
 export class Timeline {
   #all = false;
+  #kubernetes = false;
   #job = null;
 
   constructor() {
-    this.conditions = el("ul.conditions");
     this.list = el("ol.timeline", { "aria-label": "Latest first" });
+    this.events = button("", () => this.#toggle(), { "aria-pressed": "false" });
     this.more = button("", () => this.#showAll(), { hidden: true });
     this.none = el("p.none.muted", { hidden: true }, "Nothing has happened yet.");
-    this.node = panel("timeline", "Time line", [], this.conditions, this.list, this.none, this.more);
+    this.node = panel("timeline", "Time line", [el("div.panel-tools", {}, this.events)], this.list, this.none, this.more);
   }
 
   show(job) {
     this.#job = job;
-    fill(this.conditions, JSON.stringify(job.conditions), () => job.conditions.map(condition));
-    this.conditions.hidden = job.conditions.length === 0;
-    const shown = this.#all ? job.timeline : job.timeline.slice(0, FIRST);
+    const training = job.timeline.filter(({ source }) => source === "training");
+    const listed = this.#kubernetes ? job.timeline : training;
+    const shown = this.#all ? listed : listed.slice(0, FIRST);
     fill(this.list, JSON.stringify(shown), () => shown.map(moment));
+    say(this.events, counted(job.timeline.length - training.length, "Kubernetes event"));
+    put(this.events, "aria-pressed", String(this.#kubernetes));
+    this.events.hidden = job.timeline.length === training.length;
     this.none.hidden = shown.length > 0;
-    this.more.hidden = shown.length === job.timeline.length;
-    this.more.textContent = `Show all ${job.timeline.length} entries`;
+    this.more.hidden = shown.length === listed.length;
+    say(this.more, `Show all ${listed.length} entries`);
+  }
+
+  #toggle() {
+    this.#kubernetes = !this.#kubernetes;
+    this.show(this.#job);
   }
 
   #showAll() {
@@ -43,30 +47,17 @@ export class Timeline {
   }
 }
 
-function condition(one) {
-  const bad = ["Failed", "Blocked", "Stalled"].includes(one.type) && one.status === "True";
-  const [like, tone] = bad ? ["Failed", "failed"] : one.type === "Complete" && one.status === "True" ? ["Complete", "complete"] : (SIGNS[one.status] ?? SIGNS.Unknown);
-  const since = secondsOf(one.since);
-  return el(
-    "li.condition",
-    { dataset: { tone } },
-    sign(like),
-    el("div", {}, el("p", {}, el("strong", {}, one.type), ` ${one.status}`, el("span.muted", {}, ` · ${one.reason}`)), one.message ? el("p.muted.small", {}, sentence(one.message)) : null),
-    since === null ? null : el("time.muted.small.number", { datetime: one.since }, clock(since)),
-  );
-}
-
 function moment(one) {
   const at = secondsOf(one.at);
   const warning = one.severity === "warning";
   const many = one.count > 1 ? `${one.count} times since ${clock(secondsOf(one.first) ?? at)}` : "";
   const about = one.object.kind === "TrainJob" ? "" : `${one.object.kind} ${one.object.name}`;
-  const kind = el("span.unseen", {}, `${warning ? "Warning, " : ""}${SOURCES[one.source] ?? one.source}: `);
+  const kind = el("span.unseen", {}, warning ? "Warning: " : "");
   const time = at === null ? null : el("time.muted.small.number", { datetime: one.at, title: age(at, now()) }, clock(at));
   return el(
     "li.moment",
-    { dataset: { tone: warning ? "warning" : "quiet", source: one.source } },
-    el("span.moment-sign", {}, sign(warning ? "Stalled" : one.source === "condition" ? "Complete" : "Pending")),
+    { dataset: { tone: warning ? "warning" : one.source === "training" ? "running" : "quiet", source: one.source } },
+    el("span.moment-sign", {}, sign(SIGNS[one.reason] ?? (warning ? "Stalled" : one.source === "training" ? "Running" : "Pending"))),
     el(
       "div",
       {},

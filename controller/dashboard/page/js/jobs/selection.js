@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which jobs are listed, and in which order. Pure, and kept in the address, so that a view can be shared and found again.
 
+import { now } from "../clock.js";
 import { secondsOf } from "../format.js";
 import { STATES } from "../states.js";
 
@@ -8,10 +9,15 @@ export const COLUMNS = [
   { id: "name", title: "Job" },
   { id: "state", title: "State" },
   { id: "progress", title: "Progress" },
+  { id: "parameters", title: "Parameters" },
   { id: "eta", title: "ETA" },
   { id: "report", title: "Last report" },
+  { id: "created", title: "Created" },
+  { id: "duration", title: "Duration" },
   { id: "loss", title: "Loss" },
 ];
+
+const NEWEST = "created";
 
 export const keyOf = (object) => `${object.namespace}/${object.name}`;
 
@@ -23,7 +29,7 @@ export function parse(query) {
     text: asked.get("q") ?? "",
     states: new Set((asked.get("state") ?? "").split(",").filter((state) => STATES.includes(state))),
     namespace: asked.get("ns") ?? "",
-    column: COLUMNS.some(({ id }) => id === column) ? column : "state",
+    column: COLUMNS.some(({ id }) => id === column) ? column : NEWEST,
     descending: direction === "down",
   };
 }
@@ -34,7 +40,7 @@ export function format(selection) {
   if (selection.text) asked.set("q", selection.text);
   if (selection.states.size) asked.set("state", [...selection.states].join(","));
   if (selection.namespace) asked.set("ns", selection.namespace);
-  if (selection.column !== "state" || selection.descending) {
+  if (selection.column !== NEWEST || selection.descending) {
     asked.set("sort", `${selection.column}.${selection.descending ? "down" : "up"}`);
   }
   return asked.toString();
@@ -60,6 +66,20 @@ export function select(rows, selection) {
   return keyed.map(({ row, key }) => ({ key, row }));
 }
 
+/** The parameters that differ among rows, by name: those that most of the rows have come first. */
+export function differing(rows) {
+  const values = new Map();
+  const counts = new Map();
+  for (const { parameters } of rows) {
+    for (const [name, value] of Object.entries(parameters)) {
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+      values.set(name, values.get(name)?.add(value) ?? new Set([value]));
+    }
+  }
+  const found = [...counts.keys()].filter((name) => values.get(name).size > 1 || counts.get(name) < rows.length);
+  return found.sort((a, b) => counts.get(b) - counts.get(a));
+}
+
 /** How many rows there are of each state. */
 export function countStates(rows) {
   const counts = new Map();
@@ -70,16 +90,27 @@ export function countStates(rows) {
   return counts;
 }
 
+/** What is youngest comes first. */
+function youngest(text) {
+  const moment = secondsOf(text);
+  return moment === null ? null : -moment;
+}
+
+/** How many seconds a job has taken so far; null: not known. */
+export function took(row, moment) {
+  const created = secondsOf(row.created);
+  return created === null ? null : (secondsOf(row.finished) ?? moment) - created;
+}
+
 const ORDERS = {
   name: (row) => row.name,
   state: (row) => STATES.indexOf(row.state),
   progress: (row) => row.percentage,
   eta: (row) => (row.remaining ? secondsOf(row.remaining.at) : null),
-  report: (row) => {
-    const moment = secondsOf(row.lastReport);
-    // The youngest report first.
-    return moment === null ? null : -moment;
-  },
+  report: (row) => youngest(row.lastReport),
+  created: (row) => youngest(row.created),
+  duration: (row) => took(row, now()),
+  parameters: ({ parameters }) => Object.entries(parameters).flat().join(" ") || null,
   loss: (row) => {
     const value = row.loss ? Number(row.loss.value) : Number.NaN;
     return Number.isFinite(value) ? value : null;

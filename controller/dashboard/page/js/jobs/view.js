@@ -7,10 +7,12 @@ import { counted, number, sentence } from "../format.js";
 import { STATES, sign, toneOf } from "../states.js";
 import { ChoiceBar } from "./chosen.js";
 import { makeRow, searchHref, showRow } from "./row.js";
-import { COLUMNS, countStates, format, keyOf, parse, select } from "./selection.js";
-import { VirtualRows } from "./virtual.js";
+import { COLUMNS, countStates, differing, format, keyOf, parse, select } from "./selection.js";
+import { Rows } from "./rows.js";
 
 const ANNOUNCE_MS = 700;
+/** So many rows at most: a filter finds the others. */
+const MOST = 1000;
 /** Where the list was left, to return to it. */
 let left = { key: null, scroll: 0 };
 const ADDRESS = "list";
@@ -26,6 +28,8 @@ export class JobsView {
   #rows = new Map();
   #snapshot = null;
   #items = [];
+  /** Of the parameters that differ among the items. */
+  #names = [];
   #selection;
   #current = left.key;
   #dirty = false;
@@ -37,14 +41,14 @@ export class JobsView {
     this.#shell = shell;
     this.#selection = parse(query);
     this.#build(root);
-    this.virtual = new VirtualRows(this.body, () => makeRow(() => this.#chose()), (made, item) => this.#show(made, item));
+    this.list = new Rows(this.body, () => makeRow(() => this.#chose()), (made, item) => this.#show(made, item));
     this.stream = new Stream(
       `${paths.jobs()}/stream`,
       paths.jobs(),
       { snapshot: (jobs) => this.#take(jobs), rows: (rows) => this.#patch(rows), connection: (connection) => this.#connected(connection) },
       shell.link,
     );
-    this.#ticker = setInterval(this.virtual.draw, 1000);
+    this.#ticker = setInterval(this.list.draw, 1000);
     addEventListener("keydown", this.#key);
     this.#keepAddress();
   }
@@ -66,7 +70,7 @@ export class JobsView {
   close() {
     left = { key: this.#current, scroll: scrollY };
     this.stream.close();
-    this.virtual.close();
+    this.list.close();
     clearInterval(this.#ticker);
     clearTimeout(this.#announceTimer);
     removeEventListener("keydown", this.#key);
@@ -119,15 +123,16 @@ export class JobsView {
     );
     this.empty = el("div.empty.card", { hidden: true });
     this.undecodable = el("p.note.muted", { hidden: true });
+    this.cut = el("p.note.muted", { hidden: true }, `The list ends after ${number(MOST)} jobs. Filter it to see others.`);
     this.loading = el("div.empty.card", {}, "Reading the jobs …");
     this.tools = el("div.tools", {}, this.text, this.namespaces, this.sort);
     root.replaceChildren(
-      el("div.list-head", {}, this.title, this.total),
-      this.tools,
+      el("div.list-head", {}, this.title, this.total, this.tools),
       this.chips,
       this.searches,
       this.loading,
       this.table,
+      this.cut,
       this.empty,
       this.undecodable,
       this.choices.node,
@@ -138,7 +143,7 @@ export class JobsView {
     this.chips.hidden = true;
     this.body.addEventListener("focusin", (event) => {
       this.#current = event.target.closest("[data-key]")?.dataset.key ?? this.#current;
-      this.virtual.draw();
+      this.list.draw();
     });
     this.body.addEventListener("click", (event) => {
       // The whole row is a target for the mouse; its link is the one for everybody else.
@@ -182,16 +187,20 @@ export class JobsView {
   #refresh() {
     const rows = [...this.#rows.values()];
     const selection = this.#selection;
-    this.#items = select(rows, selection);
+    const found = select(rows, selection);
+    this.#items = found.slice(0, MOST);
+    this.cut.hidden = found.length <= MOST;
+    this.#names = differing(this.#items.map(({ row }) => row));
+    put(this.table, "data-parameters", this.#names.length ? "yes" : null);
     if (!this.#items.some((item) => item.key === this.#current)) this.#current = this.#items[0]?.key ?? null;
-    this.virtual.items = this.#items;
-    put(this.table, "aria-rowcount", this.#items.length + 1);
+    this.list.items = this.#items;
+    put(this.table, "aria-rowcount", found.length + 1);
     for (const [id, head] of this.heads) {
       put(head, "aria-sort", id === selection.column ? (selection.descending ? "descending" : "ascending") : null);
     }
     this.sort.value = `${selection.column}.${selection.descending ? "down" : "up"}`;
-    const all = rows.length === this.#items.length;
-    say(this.total, all ? number(rows.length) : `${number(this.#items.length)} of ${number(rows.length)}`);
+    const all = rows.length === found.length;
+    say(this.total, all ? number(rows.length) : `${number(found.length)} of ${number(rows.length)}`);
     document.title = `${counted(rows.length, "job")} · Trainwright`;
     this.#showChips(rows);
     this.#showNamespaces(rows);
@@ -258,7 +267,7 @@ export class JobsView {
   }
 
   #show(made, item) {
-    showRow(made, item.row);
+    showRow(made, item.row, this.#names);
     // One stop of the Tab key for the whole list; arrow keys go from job to job.
     put(made.parts.link, "tabindex", item.key === this.#current ? "0" : "-1");
     put(made.parts.choice, "tabindex", item.key === this.#current ? "0" : "-1");
@@ -266,7 +275,7 @@ export class JobsView {
 
   #chose() {
     this.choices.show();
-    this.virtual.draw();
+    this.list.draw();
   }
 
   #toggle(state) {
@@ -293,7 +302,7 @@ export class JobsView {
   }
 
   #focus(index) {
-    const row = this.virtual.reveal(index);
+    const row = this.list.reveal(index);
     row?.parts.link.focus({ preventScroll: true });
   }
 
