@@ -28,12 +28,11 @@ from trainwright.controller.local.apiserver.admission.request import Chain, Plug
 from trainwright.controller.local.apiserver.admission.webhooks import Webhooks
 from trainwright.controller.local.apiserver.authorization.authorizer import Authorizer
 from trainwright.controller.local.apiserver.authorization.rbac import Escalation, RBACAuthorizer
-from trainwright.controller.local.apiserver.http.pages import GROUP as METRICS
 from trainwright.controller.local.apiserver.http.pages import (
-    DiscoveryPages,
-    OpenAPIPages,
-    PodMetrics,
+    METRICS,
+    ServedDefinitions,
     health,
+    pod_metrics,
     version,
 )
 from trainwright.controller.local.apiserver.http.requestlog import RequestLog
@@ -188,8 +187,7 @@ async def assembled(
         pages=(
             health,
             version,
-            DiscoveryPages(registry),
-            OpenAPIPages(registry),
+            ServedDefinitions(registry),
             partial(issuer_page, signing_key, tokens.issuer, address),
         ),
         conversions=conversions,
@@ -248,8 +246,8 @@ async def api_server(
     async with AsyncExitStack() as stack:
         requests = None
         if request_log is not None:
-            requests = await RequestLog.open(request_log, now=now)
-            stack.push_async_callback(requests.close)
+            requests = RequestLog(request_log, now=now)
+            stack.callback(requests.close)
         store = _store(None if memory else folder / "state.db", now)
         stack.push_async_callback(store.close)
         address = _Address()
@@ -386,7 +384,7 @@ async def local_cluster(
         declare_controllers(manager, settings=controllers)
         node.declare(manager)
         _serve_pods(api.server, node.logs, node.exec, node.connect, node.gone)
-        api.server.serve_group(METRICS, PodMetrics(api.server.store, node.usage, now))
+        api.server.serve_group(METRICS, partial(pod_metrics, api.server.store, node.usage, now))
         async with TaskScope("local cluster") as tasks:
             running: set[asyncio.Task[None]] = set()
             try:

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault
-from trainwright.controller.local.apiserver.views.reading import compile_cell, values_at
+from trainwright.controller.local.apiserver.views.cells import compile_cell
+from trainwright.controller.local.apiserver.views.jsonpath import compile_path
 
 Document = dict[str, Any]
 
@@ -37,9 +38,9 @@ def _fallback(expression: str, cells: list[Any], stored: list[Document]) -> tupl
         read = compile_cell(expression)
         good = all(read(document, now) == cell for cell, document in zip(cells, stored, strict=True))
         return (len(cells), expression) if good else None
-    path = expression.rpartition(" ")[2].strip(".").split(".")
+    find = compile_path(expression.rpartition(" ")[2])
     for cell, document in zip(cells, stored, strict=True):
-        found = values_at(document, path)
+        found = find(document)
         if not found or found == [None]:
             missing.append(cell)
             continue

@@ -175,11 +175,6 @@ def plain_internal(message: str) -> StatusError:
     return StatusError(500, "", message)
 
 
-def too_late() -> StatusError:
-    """504: the request took longer than it said it may."""
-    return StatusError(504, "Timeout", "Timeout: request did not complete within the allotted timeout", {})
-
-
 def too_large_version(version: int, current: int) -> StatusError:
     """504: a version from the future."""
     message = f"Timeout: Too large resource version: {version}, current: {current}"

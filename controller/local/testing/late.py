@@ -42,7 +42,7 @@ def late(handle: Handle, watches: Delay, statuses: Delay = lambda _: 0.0) -> Han
         if route.subresource == "status" and request.method in ("PUT", "PATCH"):
             await asyncio.sleep(statuses(route.resource))
         found = await handle(request)
-        if found.stream is None or route.subresource or not (route.watch or request.flag("watch")):
+        if found.stream is None or route.subresource or not request.flag("watch"):
             return found
         return replace(found, stream=_late(found.stream, lambda: watches(route.resource)))
 

@@ -19,7 +19,7 @@ from trainwright.controller.local.values import is_too_deep
 
 MAPS, FREES = "/api/v1/namespaces/default/configmaps", "/apis/example.com/v1/namespaces/default/frees"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-JSON, YAML = "application/json", "application/yaml"
+JSON = "application/json"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 PATCH, APPLY = "application/json-patch+json", "application/apply-patch+yaml"
 DEPTHS = (250, 500, 950, 3000, 9000, 10_001, 100_000)
@@ -75,7 +75,6 @@ def custom(inner: str) -> str:
 CASES: dict[str, tuple[str, str, str, str]] = {
     "create": ("POST", MAPS, '{"metadata":{"name":"e"},"x":%s}', JSON),
     "create a custom resource": ("POST", FREES, custom("%s"), JSON),
-    "create in YAML": ("POST", FREES, custom("%s"), YAML),
     "update": ("PUT", f"{FREES}/d", custom("%s").replace('"e"', '"d"'), JSON),
     "apply": ("PATCH", f"{FREES}/e", custom("%s"), APPLY),
     "merge patch": ("PATCH", f"{FREES}/d", '{"x":%s}', MERGE),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests: what their headers, queries and bodies may say, how long they last, and those whose client goes.
+"""Requests: what their headers, queries and bodies may say, and those whose client goes.
 
-Scenario 63 compares YAML bodies and duplicate keys with the real server, scenarios 8.7 the options of deletions.
+Scenario 63 compares duplicate keys with the real server, scenarios 8.7 the options of deletions.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import pytest
 from tests.cases import cases
 from tests.unit.local.identity.conftest import PODS, Asker, Document
 from tests.unit.local.test_definitions import settled
-from trainwright.controller.local.apiserver.request.bodies import YAMLBodyError, duplicate_keys, parse_yaml
+from trainwright.controller.local.apiserver.request.bodies import duplicate_keys
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, go_integer
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import RunningServer, api_server
@@ -158,39 +158,30 @@ def test_duplicate_keys_of_json() -> None:
     assert duplicate_keys(b'{"a": "\xff"}') == []
 
 
-def test_yaml() -> None:
-    value, duplicates = parse_yaml("a: 1\nb:\n  c: 1\n  c:\n    2\n'a': 3\n")
-    assert value == {"a": 3, "b": {"c": 2}}
-    assert duplicates == ['line 5: key "c" already set in map', 'line 6: key "a" already set in map']
-    value, duplicates = parse_yaml("x: &x {a: 1, b: 1}\nz:\n  a: 2\n  <<: [*x, {b: 3, c: 3}]\n  c: 4\n")
-    assert value["z"] == {"a": 1, "b": 1, "c": 4}
-    assert len(duplicates) == 3
-    assert parse_yaml("a: 1\n---\n]") == ({"a": 1}, [])
-    assert parse_yaml("") == (None, [])
-    value, _ = parse_yaml("a: &a [1, 2]\nb: [" + ", ".join(["*a"] * 2000 + ["1"] * 1000) + "]\n")
-    assert len(value["b"]) == 3000
-
-
-ALIASES = "".join(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 9))
-
-
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code"),
     [
-        ("a: {b", "line 2: did not find expected ',' or '}'"),
-        ("a: b: c", "line 1: mapping values are not allowed in this context"),
-        ("a: &a [[*b, {c: *a}]]", "line 1: found undefined alias"),
-        ("a: &a [[{c: *a}]]", "line 1: an anchor contains itself"),
-        ("{a: b}: c", "line 1: a key must be text"),
-        ("[" * 100_000, "line 1: it is nested more than 200 levels deep"),
-        ("a0: &a0 [1]\n" + ALIASES, "document contains excessive aliasing"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: it}\ndata:\n  k: 'v'\n", 201),
+        ("{apiVersion: v1, kind: ConfigMap, metadata: {name: it}}", 201),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: it}\ndata: {k: a, k: b}\n", 400),
+        ("a: &a [[{c: *a}]]", 400),
+        ("a: {b", 400),
+        ("- a", 400),
     ],
-    ids=range(7),
 )
-def test_what_is_no_yaml(text: str, message: str) -> None:
-    with pytest.raises(YAMLBodyError) as caught:
-        parse_yaml(text)
-    assert str(caught.value) == message
+async def test_what_is_applied_may_be_yaml(ask: Asker, text: str, code: int) -> None:
+    media, options = "application/apply-patch+yaml", {"fieldManager": "m"}
+    answer = await handled(ask.api, "PATCH", f"{MAPS}/it", options, body=text.encode(), media=media)
+    assert answer.status == code
+
+
+@pytest.mark.parametrize(("text", "value"), [*CASES["durations"], ("1" * 5000 + "s", None)])
+def test_durations(text: str, value: int | None) -> None:
+    if value is not None:
+        assert nanoseconds(text) == value
+        return
+    with pytest.raises(ValueError, match="is not a duration such as 1h30m"):
+        nanoseconds(text)
 
 
 # ------------------------------------------------------------------ deletions
@@ -236,58 +227,6 @@ async def test_another_object_that_got_the_name_stays(ask: Asker, monkeypatch: p
     monkeypatch.setattr(store, "committed", overtaken)
     assert (await ask("DELETE", f"{PODS}/p?gracePeriodSeconds=0"))[0] == 200
     assert (await ask("GET", f"{PODS}/p"))[0] == 200
-
-
-# ------------------------------------------------------------------ how long they last
-
-
-@pytest.mark.parametrize(("text", "value"), [*CASES["durations"], ("1" * 5000 + "s", None)])
-def test_durations(text: str, value: int | None) -> None:
-    if value is not None:
-        assert nanoseconds(text) == value
-        return
-    with pytest.raises(ValueError, match="is not a duration such as 1h30m"):
-        nanoseconds(text)
-
-
-@pytest.mark.parametrize("path", [MAPS, "/version", "/nope"])
-@pytest.mark.parametrize("token", ["", None])
-async def test_a_wrong_timeout_is_refused_before_all_else(ask: Asker, path: str, token: str | None) -> None:
-    status, answer = await ask("GET", f"{path}?timeout=5x", token=token)
-    said = "invalid timeout specified in the request URL - '5x' is not a duration such as 1h30m"
-    assert (status, answer["reason"], answer["message"]) == (400, "BadRequest", said)
-
-
-@pytest.mark.parametrize("query", ["timeout=", "timeout=0", "timeout=-1s", "timeout=1h", "timeout=5s&timeout=5x"])
-async def test_other_timeouts_are_taken(ask: Asker, query: str) -> None:
-    assert (await ask("GET", f"{MAPS}?{query}"))[0] == 200
-
-
-async def test_what_lasts_has_no_timeout(ask: Asker) -> None:
-    answer = await handled(ask.api, "GET", MAPS, {"watch": "true", "timeout": "5x", "timeoutSeconds": "1"})
-    assert answer.status == 200
-    assert isinstance(answer.stream, AsyncGenerator)
-    await answer.stream.aclose()
-    status, found = await ask("GET", f"{PODS}/x/log?timeout=5x")
-    assert (status, found["message"]) == (404, 'pods "x" not found')
-
-
-async def test_a_request_that_takes_longer_is_given_up(ask: Asker) -> None:
-    hook = "https://hook.example.com"
-
-    async def never(path: str, body: bytes) -> bytes:
-        await asyncio.Event().wait()
-        return b""
-
-    ask.api.webhooks.answer_here(hook, never)
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
-    what = {"name": "a.example.com", "clientConfig": {"url": f"{hook}/a"}, "rules": [rule], "sideEffects": "None"}
-    webhook: Document = {**what, "admissionReviewVersions": ["v1"], "timeoutSeconds": 30}
-    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-    assert (await ask("POST", path, {"metadata": {"name": "a"}, "webhooks": [webhook]}))[0] == 201
-    status, answer = await ask("POST", f"{MAPS}?timeout=10ms", {"metadata": {"name": "b"}})
-    assert (status, answer["reason"]) == (504, "Timeout")
-    assert ask.api.server.store.get("configmaps", ObjectName("default", "b")) is None
 
 
 # ------------------------------------------------------------------ clients that go

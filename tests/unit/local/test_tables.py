@@ -12,10 +12,9 @@ import pytest
 from tests.cases import cases
 from tests.unit.local.things import custom, resource
 from trainwright.controller.local.apiserver.errors import StatusError
-from trainwright.controller.local.apiserver.views.reading import human_duration, since
+from trainwright.controller.local.apiserver.views.cells import human_duration, since
 from trainwright.controller.local.apiserver.views.tables import (
     TableFormat,
-    include_of,
     partial_metadata_list,
     table_format,
     table_of,
@@ -125,27 +124,17 @@ def test_what_a_table_holds() -> None:
     assert table["rows"] == [{"cells": ["a", 1, "<unknown>"], "object": partial}]
     assert table_of(how, [document], metadata, now=NOW, include="Object")["rows"][0]["object"] == document
     about = document["metadata"]
-    single = table_of(how, [document], about, now=NOW, include="None", version="v1beta1", headers=False)
+    single = table_of(how, [document], about, now=NOW, include="None", headers=False)
     assert single == {
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1beta1",
+        "apiVersion": "meta.k8s.io/v1",
         "metadata": {"resourceVersion": "5"},
         "columnDefinitions": None,
         "rows": [{"cells": ["a", 1, "<unknown>"], "object": None}],
     }
     assert partial_metadata_list([document], metadata)["items"] == [partial]
-
-
-def test_include_object() -> None:
-    assert [include_of(text) for text in ("", "None", "Metadata", "Object")] == [
-        "Metadata",
-        "None",
-        "Metadata",
-        "Object",
-    ]
-    with pytest.raises(StatusError) as raised:
-        include_of("Foo")
-    assert raised.value.code == 400
+    with pytest.raises(StatusError, match="use Metadata, Object or None"):
+        table_of(how, [document], about, now=NOW, include="Foo")
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Node", "Namespace", "Event", "Service", "PersistentVolume", "LimitRange"])

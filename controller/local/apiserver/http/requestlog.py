@@ -5,13 +5,10 @@ A line is in the file before its request is answered, so who got an answer finds
 ResponseStarted, as in kube-apiserver; all others have ResponseComplete, also where the answer is a stream.
 """
 
-import asyncio
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 from urllib.parse import quote, urlencode
 
 from trainwright.api import times
@@ -45,40 +42,25 @@ class Exchange:
 
 
 class RequestLog:
-    """Writes the file. One thread writes, so the event loop never waits for the disk."""
+    """Writes the file."""
 
     def __init__(self, path: Path, *, now: Now = wall_clock) -> None:
-        """Blocks for a moment. Raises OSError if the file cannot be opened."""
+        """Make a file, or continue it. Raises OSError if it cannot be opened."""
         descriptor = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)
-        self._writer = ThreadPoolExecutor(1, "request log")
         self._now = now
-        self._closed = self._failed = False
 
-    @classmethod
-    async def open(cls, path: Path, *, now: Now = wall_clock) -> Self:
-        """Open a file, which is made or continued. Raises OSError."""
-        return await asyncio.to_thread(lambda: cls(path, now=now))
-
-    async def write(self, exchange: Exchange, status: int) -> None:
+    def write(self, exchange: Exchange, status: int) -> None:
         """Log an exchange that is about to be answered."""
-        if self._closed:
-            return
         line = {**_document(exchange, status), "stageTimestamp": times.format_micro_time(self._now())}
         try:
-            await asyncio.get_running_loop().run_in_executor(self._writer, self._file.write, encode(line) + b"\n")
-        except OSError as error:
-            # A full disk stops the log, not the server.
-            if not self._failed:
-                log.warning("requests are not logged: %s", error)
-            self._failed = True
-        else:
-            self._failed = False
+            self._file.write(encode(line) + b"\n")
+        except (OSError, ValueError) as error:
+            # A full disk, or the end of the server, stops the log, not what is under way.
+            log.warning("a request is not logged: %s", error)
 
-    async def close(self) -> None:
-        """Write what waits and close the file."""
-        self._closed = True
-        await asyncio.to_thread(self._writer.shutdown)
+    def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API server: a request in, an answer out. It knows no sockets; `serving` and `transport` bring the requests."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -42,7 +41,6 @@ from trainwright.controller.local.apiserver.verbs.endpoints import Endpoints
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
-from trainwright.controller.local.types.go_json import nanoseconds
 
 _EXTRA = "impersonate-extra-"
 _NODE_PREFIX = "system:node:"
@@ -107,17 +105,12 @@ log = logging.getLogger(__name__)
 Handler: TypeAlias = Callable[[RequestInfo], Awaitable[ServerResponse]]
 GroupHandler: TypeAlias = Callable[[ServerRequest, Route], Awaitable[ServerResponse]]
 """Answers requests for the resources of a group."""
-_ONLY_READ = frozenset({"/api", "/api/v1", "/version"})
 Page: TypeAlias = Callable[[ServerRequest], ServerResponse | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
-_LONGEST_SECONDS = 60.0
-"""A request that asks for more gets what the server gives everybody."""
 _CONNECTIONS = ("pods/exec", "pods/portforward")
 """What needs the right to create since Kubernetes 1.35, whatever the method."""
 Authenticator: TypeAlias = Callable[[ServerRequest], User | None]
 """Finds the user of a request, ANONYMOUS without credentials; None if the credentials are not valid."""
-_LONG_RUNNING = ("exec", "log", "portforward", "proxy")
-"""Subresources that last as long as their client wants."""
 
 
 class APIServer:
@@ -166,15 +159,13 @@ class APIServer:
         exchange = Exchange(request, route=resource_route(request.path))
         answer = await self._answered(exchange)
         if self._requests is not None:
-            await self._requests.write(exchange, answer.status)
+            self._requests.write(exchange, answer.status)
         return answer
 
     async def _answered(self, exchange: Exchange) -> ServerResponse:
         request = exchange.request
-        limit: asyncio.Timeout | None = None
         try:
-            async with asyncio.timeout(deadline(request, exchange.route)) as limit:
-                return await self._done(exchange)
+            return await self._done(exchange)
         except errors.StatusError as error:
             return failure(error)
         except (StateLostError, ObjectTooLarge) as error:
@@ -185,8 +176,6 @@ class APIServer:
             log.exception("%s %s is nested too deeply", request.method, request.path)
             return failure(errors.bad_request("the request is nested too deeply"))
         except Exception:
-            if limit is not None and limit.expired():
-                return failure(errors.too_late())
             log.exception("%s %s failed; this is a defect", request.method, request.path)
             return failure(errors.internal("the request could not be answered; the server's log has the reason"))
 
@@ -216,25 +205,12 @@ class APIServer:
             raise forbidden(wanted, decision.reason)
 
     def _page(self, request: ServerRequest) -> ServerResponse:
-        for page in self._pages:
-            answer = page(request)
-            if answer is not None:
-                if request.method not in ("GET", "HEAD") and self._is_only_read(request.path):
-                    raise errors.method_not_allowed()
-                return answer
-        if request.path.startswith("/api/") or self._is_of_built_in_group(request.path):
-            raise errors.no_such_resource()
-        return _not_found_page()
-
-    def _is_only_read(self, path: str) -> bool:
-        """Whether the real server refuses other methods: on the lists of groups and health it does not."""
-        return path.rstrip("/") in _ONLY_READ or self._is_of_built_in_group(path)
-
-    def _is_of_built_in_group(self, path: str) -> bool:
-        """Whether the path leads below a group of built-in kinds."""
-        root, _, rest = path.strip("/").partition("/")
-        group, _, version = rest.partition("/")
-        return root == "apis" and bool(version) and self.registry.has_built_in(group)
+        answer = next((answer for page in self._pages if (answer := page(request)) is not None), None)
+        if answer is None:
+            return _not_found_page()
+        if request.method not in ("GET", "HEAD"):
+            raise errors.method_not_allowed()
+        return answer
 
     async def _resource(self, exchange: Exchange, user: User, route: Route) -> ServerResponse:
         request = exchange.request
@@ -252,8 +228,6 @@ class APIServer:
             raise errors.no_such_resource()
         if (served.namespaced and route.name and not route.namespace) or (not served.namespaced and route.namespace):
             raise errors.no_such_resource()
-        if route.watch:
-            request.query = [*request.query, ("watch", "true")]
         call = exchange.call = RequestInfo(
             request=request,
             user=user,
@@ -262,7 +236,6 @@ class APIServer:
             name=route.name,
             subresource=route.subresource,
             now=self._now(),
-            watches=route.watch,
         )
         if served.warning:
             call.warn(served.warning)
@@ -277,21 +250,3 @@ class APIServer:
 def _not_found_page() -> ServerResponse:
     """What a path is answered that nothing is served under."""
     return ServerResponse(status=404, body=b"404 page not found\n", content_type="text/plain; charset=utf-8")
-
-
-def deadline(request: ServerRequest, route: Route | None) -> float | None:
-    """Seconds that a request gives itself; None where it does not say so. Raises StatusError."""
-    text = request.param("timeout")
-    if not text or (route is not None and _is_long_running(request, route)):
-        return None
-    try:
-        seconds = nanoseconds(text) / 10**9
-    except ValueError as error:
-        raise errors.bad_request(f"invalid timeout specified in the request URL - {error}") from error
-    return seconds if 0 < seconds < _LONGEST_SECONDS else None
-
-
-def _is_long_running(request: ServerRequest, route: Route) -> bool:
-    if route.subresource in _LONG_RUNNING or route.watch:
-        return True
-    return request.method == "GET" and not route.name and request.flag("watch")

@@ -21,14 +21,12 @@ from trainwright.controller.local.apiserver.request.info import (
     RequestInfo,
     ServerResponse,
     User,
-    negotiate,
     user_info,
     write_options,
 )
 from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.apiserver.verbs.reads import shown
 from trainwright.controller.local.apiserver.verbs.writes import track
-from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.types.errors import DocumentError, invalid
 
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
@@ -37,18 +35,18 @@ _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 2**32
 """Lives of tokens."""
 
 
-def read_review(call: RequestInfo) -> tuple[Document, MediaTypeOptions]:
-    """The review in the body, with managed fields, and the form of the answer. Raises StatusError."""
+def read_review(call: RequestInfo) -> Document:
+    """The review in the body, with managed fields. Raises StatusError."""
     if call.name:
         raise errors.no_such_resource()
     if call.request.method != "POST" or (call.resource.namespaced and not call.namespace):
         raise errors.method_not_allowed()
-    wanted = negotiate(call)
+    call.negotiate()
     options = write_options(call.request, "CreateOptions")
-    document = bodies.read_object(call, options.validation)
+    document = bodies.read_object(call, options)
     document.setdefault("metadata", {})
     document.setdefault("spec", {})
-    return track(call, None, document, options), wanted
+    return track(call, None, document, options)
 
 
 @dataclass(eq=False, slots=True)
@@ -66,7 +64,7 @@ class Reviews:
 
     async def review_token(self, call: RequestInfo) -> ServerResponse:
         """Tell whose a token is. Raises StatusError."""
-        review, wanted = read_review(call)
+        review = read_review(call)
         spec = review["spec"]
         if not spec.get("token"):
             raise errors.bad_request("token is required for TokenReview in authentication")
@@ -77,17 +75,17 @@ class Reviews:
         else:
             user = user_info(found.user)
             review["status"] = {"authenticated": True, "user": user, "audiences": list(found.audiences)}
-        return shown(call, review, wanted, 201)
+        return shown(call, review, 201)
 
     async def review_self(self, call: RequestInfo) -> ServerResponse:
         """Serve a SelfSubjectReview. Raises StatusError."""
-        _, wanted = read_review(call)
+        read_review(call)
         metadata = {"creationTimestamp": times.format_time(call.now)}
-        return shown(call, _review(call, metadata=metadata, status={"userInfo": user_info(call.user)}), wanted, 201)
+        return shown(call, _review(call, metadata=metadata, status={"userInfo": user_info(call.user)}), 201)
 
     async def review_access(self, call: RequestInfo) -> ServerResponse:
         """Serve a SubjectAccessReview, SelfSubjectAccessReview or LocalSubjectAccessReview. Raises StatusError."""
-        review, wanted = read_review(call)
+        review = read_review(call)
         set_namespace(review["metadata"], call.namespace)
         found = _access_errors(call, review)
         if found:
@@ -95,11 +93,11 @@ class Reviews:
             raise errors.invalid(call.group, "", "", found)
         decision = self._authorizer.decide(_attributes(call, review["spec"]))
         review["status"] = {"allowed": decision.allowed} | ({"reason": decision.reason} if decision.reason else {})
-        return shown(call, review, wanted, 201)
+        return shown(call, review, 201)
 
     async def review_rules(self, call: RequestInfo) -> ServerResponse:
         """Serve a SelfSubjectRulesReview. Raises StatusError."""
-        review, wanted = read_review(call)
+        review = read_review(call)
         namespace = review["spec"].get("namespace")
         if not namespace:
             raise errors.bad_request("no namespace on request")
@@ -115,15 +113,15 @@ class Reviews:
         }
         if found.problem:
             status["evaluationError"] = found.problem
-        return shown(call, _review(call, metadata={}, spec={}, status=status), wanted, 201)
+        return shown(call, _review(call, metadata={}, spec={}, status=status), 201)
 
     async def request_token(self, call: RequestInfo) -> ServerResponse:
         """Issue a token. Raises StatusError."""
         if call.request.method != "POST":
             raise errors.method_not_allowed()
-        wanted = negotiate(call)
+        call.negotiate()
         options = write_options(call.request, "CreateOptions")
-        request = bodies.read_object(call, options.validation)
+        request = bodies.read_object(call, options)
         spec = request["spec"] = request.get("spec") or {}
         if spec.get("expirationSeconds") is None:
             spec["expirationSeconds"] = _DEFAULT_SECONDS
@@ -145,7 +143,7 @@ class Reviews:
             "token": self._tokens.issue(account, bound, seconds=seconds, audiences=spec["audiences"]),
             "expirationTimestamp": times.format_time(moment + timedelta(seconds=seconds)),
         }
-        return shown(call, request, wanted, 201)
+        return shown(call, request, 201)
 
     def _account(self, call: RequestInfo, meta: Document) -> Document:
         if meta.get("name") and meta["name"] != call.name:

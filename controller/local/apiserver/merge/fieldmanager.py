@@ -19,8 +19,8 @@ from trainwright.controller.local.apiserver.merge.managedfields import (
     APPLY,
     UPDATE,
     Conflicts,
-    Managed,
     ManagerIdentity,
+    Owners,
     Ownership,
     entries_of,
     is_reset,
@@ -156,26 +156,26 @@ class FieldManager:
         it would change (409); it or the stored object does not fit the schema (500, UnfitObjectError).
         """
         live = self._in_version(live)
-        managed = read_entries(entries_of(live))
+        owners = read_entries(entries_of(live))
         if (document.get("apiVersion"), document.get("kind")) != (self._version, self.kind):
             raise errors.bad_request(f"the object is not of the kind {self.kind} in {self._version}")
         if entries_of(document) is not None:
             raise errors.bad_request("metadata.managedFields must be nil")
         moment = times.format_time(now)
         live = without_managed_fields(live)
-        if not managed.owners:
+        if not owners:
             # Credit what an untracked object holds, so that the first apply conflicts with it.
-            managed = self._update(self._nothing(), live, managed, _BEFORE_FIRST_APPLY, moment)
+            owners = self._update(self._nothing(), live, owners, _BEFORE_FIRST_APPLY, moment)
         try:
-            made, managed = self._apply(live, document, managed, manager, moment, force=force)
+            made, owners = self._apply(live, document, owners, manager, moment, force=force)
         except Conflicts as found:
             excused = excused_fields(self._view, live, self._version) if manager == KUBECTL else None
             if error := found.error(excused or fieldset.NOTHING):
                 raise error from found
-            made, managed = self._apply(live, document, managed, manager, moment, force=True)
+            made, owners = self._apply(live, document, owners, manager, moment, force=True)
         if manager == KUBECTL:
             made = with_last_applied(made, document)
-        return _with_entries(made, managed)
+        return _with_entries(made, owners)
 
     def update(self, live: Document | None, new: Document, manager: str, *, now: datetime) -> Document:
         """What an update makes of the managed fields of an object; everything else is as in `new`.
@@ -185,13 +185,17 @@ class FieldManager:
         (`without_managed_fields`).
         """
         live = self._in_version(live)
-        managed = self._managed_before(live, new)
+        owners = self._owners_before(live, new)
         new = without_managed_fields(new)
-        if not managed.owners and metadata_of(live).get("uid"):
+        if not owners and metadata_of(live).get("uid"):
             # Untracked objects stay so until the first apply.
             return new
-        managed = self._update(without_managed_fields(live), new, managed, manager, times.format_time(now))
-        return _with_entries(new, managed)
+        owners = self._update(without_managed_fields(live), new, owners, manager, times.format_time(now))
+        return _with_entries(new, owners)
+
+    def at(self, subresource: str) -> "FieldManager":
+        """The same for an endpoint that writes any field of the object."""
+        return FieldManager(self._view, self._version, self.kind, subresource=subresource)
 
     def _nothing(self) -> Document:
         """What an object is created from."""
@@ -204,49 +208,37 @@ class FieldManager:
             return self._nothing()
         return live if live.get("apiVersion") == self._version else {**live, "apiVersion": self._version}
 
-    def _managed_before(self, live: Document, new: Document) -> Managed:
+    def _owners_before(self, live: Document, new: Document) -> Owners:
         """The owners that an update starts from: those in the new object, if it says any that can be read."""
         if not self._subresource:
             entries = entries_of(new)
             if is_reset(entries):
-                return Managed()
-            managed = _read_or_none(entries)
-            if managed is not None and managed.owners:
-                return managed
-        return _read_or_none(entries_of(live)) or Managed()
+                return {}
+            if owners := _read_or_none(entries):
+                return owners
+        return _read_or_none(entries_of(live))
 
     def _apply(
-        self, live: Document, document: Document, managed: Managed, name: str, moment: str, *, force: bool
-    ) -> tuple[Document, Managed]:
+        self, live: Document, document: Document, owners: Owners, name: str, moment: str, *, force: bool
+    ) -> tuple[Document, Owners]:
         self._check(document, duplicates=False)
         self._check(live, fitting=document)
         manager = ManagerIdentity(name or "unknown", APPLY, "", self._subresource)
-        made, after = apply(
-            self._view, live, document, managed.owners, manager, self._version, self._reset, force=force
-        )
-        if owned := after.get(manager):
-            if fields := difference(owned.fields, _IDENTITY):
-                after[manager] = owned.with_fields(fields)
-            else:
-                del after[manager]
-        stamps = dict(managed.times)
-        if made is None:
-            # Nothing changed, so a manager that is new here gets no time at all.
-            return live, Managed(after, stamps, managed.as_read)
-        return made, Managed(after, {**stamps, manager: moment}, managed.as_read)
+        made, after = apply(self._view, live, document, owners, manager, self._version, self._reset, force=force)
+        if (owned := after.pop(manager, None)) and (fields := difference(owned.fields, _IDENTITY)):
+            # If nothing changed, a manager that is new here gets no time at all.
+            after[manager] = owned._replace(fields=fields, time=owned.time if made is None else moment)
+        return live if made is None else made, after
 
-    def _update(self, live: Document, new: Document, managed: Managed, name: str, moment: str) -> Managed:
+    def _update(self, live: Document, new: Document, owners: Owners, name: str, moment: str) -> Owners:
         self._check(new)
         self._check(live, fitting=new)
-        after, changed = update(self._view, live, new, managed.owners, self._reset)
-        result = Managed(after, dict(managed.times), managed.as_read)
-        if changed := fieldset.difference(changed, _IDENTITY):
+        after, changed = update(self._view, live, new, owners, self._reset)
+        if changed := difference(changed, _IDENTITY):
             manager = ManagerIdentity(name or "unknown", UPDATE, self._version, self._subresource)
-            if (before := after.get(manager)) is not None:
-                changed = fieldset.union(changed, before.fields)
-            after[manager] = Ownership(changed, self._version, applied=False)
-            result.times[manager] = moment
-        return result
+            before = after.get(manager, Ownership(fieldset.NOTHING, self._version))
+            after[manager] = before._replace(fields=fieldset.union(changed, before.fields), time=moment)
+        return after
 
     def _check(self, document: Document, *, duplicates: bool = True, fitting: Document | None = None) -> None:
         """Raises UnfitObjectError for a document that does not fit.
@@ -265,11 +257,11 @@ def check_entries(document: Document) -> None:
     read_entries(entries_of(document))
 
 
-def _read_or_none(entries: list[dict[str, object]] | None) -> Managed | None:
+def _read_or_none(entries: list[dict[str, Any]] | None) -> Owners:
     try:
         return read_entries(entries)
     except EntryError:
-        return None
+        return {}
 
 
 def without_managed_fields(document: Document) -> Document:
@@ -280,11 +272,11 @@ def without_managed_fields(document: Document) -> Document:
     return {**document, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
 
 
-def _with_entries(document: Document, managed: Managed) -> Document:
+def _with_entries(document: Document, owners: Owners) -> Document:
     document = without_managed_fields(document)
-    if not managed.owners:
+    if not owners:
         return document
-    metadata = {**(document.get("metadata") or {}), "managedFields": write_entries(managed)}
+    metadata = {**(document.get("metadata") or {}), "managedFields": write_entries(owners)}
     return {**document, "metadata": metadata}
 
 

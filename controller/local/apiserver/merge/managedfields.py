@@ -2,7 +2,6 @@
 """Who owns which fields: the entries of `metadata.managedFields`, read and written, and conflicts over them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from trainwright.api import times
@@ -14,7 +13,6 @@ from trainwright.controller.local.values import equal, json_text, quoted
 APPLY = "Apply"
 UPDATE = "Update"
 _FIELDS_TYPE = "FieldsV1"
-_TEXTS = ("manager", "operation", "apiVersion", "fieldsType", "subresource")
 
 
 class ManagerIdentity(NamedTuple):
@@ -40,32 +38,19 @@ class ManagerIdentity(NamedTuple):
         return f"{text} using {self.version}" if self.operation == UPDATE else text
 
 
-@dataclass(frozen=True, slots=True)
-class Ownership:
+class Ownership(NamedTuple):
     """What one manager owns."""
 
     fields: Tree
     version: str
     """The apiVersion that the fields are named in."""
-    applied: bool
-
-    def with_fields(self, fields: Tree) -> "Ownership":
-        """The same of other fields."""
-        return replace(self, fields=fields)
+    time: str | None = None
+    """RFC 3339, when it last changed what it owns. A manager whose first apply changed nothing has none."""
+    as_read: tuple[Tree, dict[str, Any]] | None = None
+    """Fields and their form on the wire, of which what stays is not written again."""
 
 
 Owners = dict[ManagerIdentity, Ownership]
-
-
-@dataclass(slots=True)
-class Managed:
-    """All owners of an object and when each last changed what it owns."""
-
-    owners: Owners = field(default_factory=dict)
-    times: dict[ManagerIdentity, str] = field(default_factory=dict)
-    """RFC 3339. A manager has none whose first apply changed nothing."""
-    as_read: dict[ManagerIdentity, tuple[Tree, dict[str, Any]]] = field(default_factory=dict)
-    """Fields and their form on the wire, of which what stays is not written again."""
 
 
 def metadata_of(document: dict[str, Any]) -> dict[str, Any]:
@@ -75,37 +60,18 @@ def metadata_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def entries_of(document: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """The entries of an object; None if it has none, or what stands there is no list of entries."""
-    entries = metadata_of(document).get("managedFields")
-    if type(entries) is not list or not all(map(_is_entry, entries)):
-        return None
-    return entries
-
-
-def _is_entry(entry: Any) -> bool:
-    if type(entry) is not dict or any(type(entry.get(key, "")) not in (str, type(None)) for key in _TEXTS):
-        return False
-    moment = entry.get("time")
-    if moment is not None:
-        try:
-            times.parse(moment)
-        except (ValueError, TypeError):
-            return False
-    return True
+    """The entries of an object; None if it has none."""
+    return metadata_of(document).get("managedFields")
 
 
 def is_reset(entries: list[dict[str, Any]] | None) -> bool:
     """Whether the entries of an update ask to forget all owners: an empty list, or one empty entry."""
-    if entries is None or len(entries) > 1:
-        return False
-    return not any(entry.get(key) for entry in entries for key in (*_TEXTS, "time")) and not any(
-        entry.get("fieldsV1") is not None for entry in entries
-    )
+    return entries is not None and len(entries) < 2 and not any(any(entry.values()) for entry in entries)
 
 
-def read_entries(entries: Iterable[dict[str, Any]] | None) -> Managed:
+def read_entries(entries: Iterable[dict[str, Any]] | None) -> Owners:
     """The owners that entries tell of. Raises EntryError, with the text of Kubernetes."""
-    managed = Managed()
+    owners: Owners = {}
     for index, entry in enumerate(entries or ()):
         operation, version = entry.get("operation") or "", entry.get("apiVersion") or ""
         if operation not in (APPLY, UPDATE):
@@ -117,48 +83,36 @@ def read_entries(entries: Iterable[dict[str, Any]] | None) -> Managed:
             raise EntryError(f"missing fieldsType in managed fields entry {index}")
         if fields_type != _FIELDS_TYPE:
             raise EntryError(f"invalid fieldsType {quoted(fields_type)} in managed fields entry {index}")
-        applied = operation == APPLY
         manager = ManagerIdentity(
-            entry.get("manager") or "", operation, "" if applied else version, entry.get("subresource") or ""
+            entry.get("manager") or "",
+            operation,
+            "" if operation == APPLY else version,
+            entry.get("subresource") or "",
         )
-        wire: Any = entry.get("fieldsV1")
+        wire, moment = entry.get("fieldsV1"), entry.get("time")
         fields, in_form = fieldset.read_and_compare(wire)
-        managed.owners[manager] = Ownership(fields, version, applied)
-        if in_form:
-            managed.as_read[manager] = fields, wire
-        managed.times.pop(manager, None)
-        if moment := entry.get("time"):
-            managed.times[manager] = moment if moment.endswith("Z") else times.format_time(times.parse(moment))
-    return managed
+        if moment and not moment.endswith("Z"):
+            moment = times.format_time(times.parse(moment))
+        owners[manager] = Ownership(fields, version, moment, (fields, wire) if wire and in_form else None)
+    return owners
 
 
-def write_entries(managed: Managed) -> list[dict[str, Any]]:
+def write_entries(owners: Owners) -> list[dict[str, Any]]:
     """The entries, in the order in which Kubernetes writes them: by operation, time in seconds and name."""
-    return [_write(manager, managed) for manager in sorted(managed.owners, key=lambda one: _order(one, managed))]
+
+    def order(one: tuple[ManagerIdentity, Ownership]) -> tuple[str, str, str, str, str]:
+        manager, owned = one
+        return manager.operation, owned.time or "", manager.name, owned.version, manager.subresource
+
+    return [_write(manager, owned) for manager, owned in sorted(owners.items(), key=order)]
 
 
-def _order(manager: ManagerIdentity, managed: Managed) -> tuple[str, int, str, str, str]:
-    owned = managed.owners[manager]
-    seconds = seconds_of(managed.times.get(manager))
-    return (manager.operation, seconds, manager.name, owned.version, manager.subresource)
-
-
-def seconds_of(moment: str | None) -> int:
-    """Whole seconds since 1970 of a time of the wire; 0 without one."""
-    return 0 if moment is None else int(times.parse(moment).timestamp())
-
-
-def _write(manager: ManagerIdentity, managed: Managed) -> dict[str, Any]:
-    owned = managed.owners[manager]
-    entry: dict[str, Any] = {}
-    if manager.name:
-        entry["manager"] = manager.name
-    entry["operation"] = manager.operation
-    entry["apiVersion"] = owned.version
-    if (moment := managed.times.get(manager)) is not None:
-        entry["time"] = moment
-    entry["fieldsType"] = _FIELDS_TYPE
-    entry["fieldsV1"] = fieldset.write(owned.fields, *managed.as_read.get(manager, ()))
+def _write(manager: ManagerIdentity, owned: Ownership) -> dict[str, Any]:
+    entry: dict[str, Any] = {"manager": manager.name} if manager.name else {}
+    entry |= {"operation": manager.operation, "apiVersion": owned.version}
+    if owned.time is not None:
+        entry["time"] = owned.time
+    entry |= {"fieldsType": _FIELDS_TYPE, "fieldsV1": fieldset.write(owned.fields, *(owned.as_read or ()))}
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry
@@ -196,11 +150,8 @@ def without_new_times(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any
     before, after = entries_of(old), entries_of(new)
     if not before or not after or before == after or len(before) != len(after):
         return new
-    if not all(equal(_timeless(left), _timeless(right)) for left, right in zip(before, after, strict=True)):
-        return new
+    times_alone = all(
+        equal({**left, "time": ""}, {**right, "time": ""}) for left, right in zip(before, after, strict=True)
+    )
     restored = {**new, "metadata": {**new["metadata"], "managedFields": before}}
-    return restored if equal(old, restored) else new
-
-
-def _timeless(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key != "time"}
+    return restored if times_alone and equal(old, restored) else new

@@ -54,7 +54,7 @@ def apply(
     merged = merge.merge(view, live, config)
     last = owners.get(manager)
     named = fieldset.recursive_difference(named_fields(view, config), reset)
-    owners = {**owners, manager: Ownership(named, version, applied=True)}
+    owners = {**owners, manager: (last or Ownership(named, version))._replace(fields=named, version=version)}
     if last is not None and last.fields:
         # A field that is named as empty, and whose content has no owner, may go although nothing else does.
         before = fieldset.difference(last.fields, _KIND)
@@ -113,7 +113,7 @@ def _claimed(change: TypedComparison, owners: Owners, manager: ManagerIdentity |
                 conflicts[other] = taken
             fields = fieldset.difference(fieldset.difference(fields, taken), change.removed)
         if fields:
-            left[other] = owned if fields is owned.fields else owned.with_fields(fields)
+            left[other] = owned if fields is owned.fields else owned._replace(fields=fields)
     if conflicts and not force:
         raise Conflicts(conflicts)
     return left

@@ -1,101 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request bodies: JSON, YAML or protobuf in, a document of the right kind out, and what is odd about it."""
+"""Request bodies: JSON or protobuf in, a document of the right kind out, and what is odd about it."""
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-import yaml
-
-from trainwright.api.manifest import ManifestError, check_depth, key, scalar
+from trainwright.api import manifest
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request import protobuf
-from trainwright.controller.local.apiserver.request.info import RequestInfo
+from trainwright.controller.local.apiserver.request.info import RequestInfo, WriteQuery
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.types.model import models_by_kind
-from trainwright.controller.local.values import json_text, read_json
-
-_MERGE = "tag:yaml.org,2002:merge"
-_MOST_VALUES = 1_000_000
-"""Values of one YAML text, aliases written out: a small text can stand for an enormous document."""
+from trainwright.controller.local.values import read_json
 
 
-class YAMLBodyError(ValueError):
-    """A body is not YAML."""
-
-
-def parse_yaml(text: str) -> tuple[Any, list[str]]:
-    """The first document of a text, and lines such as `line 2: key "a" already set in map`. Raises YAMLBodyError."""
-    try:
-        check_depth(text)
-        loader = yaml.CSafeLoader(text)
-        try:
-            node = loader.get_node() if loader.check_node() else None
-        finally:
-            loader.dispose()
-        reading = _Reading()
-        return (None if node is None else reading.value(node)), reading.duplicates
-    except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark is not None else ""
-        raise YAMLBodyError(f"{line}{error.problem}") from error
-    except (ManifestError, yaml.YAMLError) as error:
-        raise YAMLBodyError(str(error)) from error
-
-
-class _Reading:
-    """Reads the nodes of one document, which aliases may stand for more than once."""
-
-    def __init__(self) -> None:
-        self.duplicates: list[str] = []
-        self._decoded = 0
-        self._around: set[int] = set()
-
-    def value(self, node: yaml.Node, into: Document | None = None) -> Any:
-        """The value of a node; a mapping's keys are added to `into` if that is given."""
-        identity = id(node)
-        if identity in self._around:
-            raise YAMLBodyError(f"line {node.start_mark.line + 1}: an anchor contains itself")
-        self._decoded += 1
-        if self._decoded > _MOST_VALUES:
-            raise YAMLBodyError("document contains excessive aliasing")
-        if isinstance(node, yaml.ScalarNode):
-            return scalar(node)
-        self._around.add(identity)
-        if isinstance(node, yaml.SequenceNode):
-            made: Any = [self.value(item) for item in node.value]
-        else:
-            made = {} if into is None else into
-            for key_node, value_node in node.value:
-                self._add(key_node, value_node, made)
-        self._around.discard(identity)
-        return made
-
-    def _add(self, key_node: yaml.Node, value_node: yaml.Node, made: Document) -> None:
-        if key_node.tag == _MERGE:
-            # The keys of other mappings are set over those that are there; of several, the first one wins.
-            sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
-            for source in reversed(sources):
-                if not isinstance(source, yaml.MappingNode):
-                    raise YAMLBodyError("map merge requires map or sequence of maps as the value")
-                self.value(source, made)
-            return
-        name, value = key(key_node), self.value(value_node)
-        if name in made:
-            shown = json_text(scalar(key_node))
-            self.duplicates.append(f"line {value_node.start_mark.line + 1}: key {shown} already set in map")
-        made[name] = value
-
-
-def read_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """Decode YAML; also warnings about duplicate keys. Most of it is JSON, read faster. Raises a ValueError."""
-    if body.lstrip()[:1] in (b"{", b"["):
+def read_applied(body: bytes) -> tuple[Any, list[str]]:
+    """Decode a configuration to apply, JSON or YAML; also warnings about duplicate keys of JSON. Raises ValueError."""
+    if body.lstrip()[:1] == b"{":
         with suppress(ValueError):
-            document = read_json(body)
-            if not duplicate_keys(body):
-                return document, []
-    return parse_yaml(body.decode())
+            return read_json(body), duplicate_keys(body)
+    return manifest.load(body.decode()), []
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -135,8 +62,8 @@ def _name_duplicates(value: Any, path: str, named: dict[str, None]) -> None:
 
 LIMIT = 3 * 2**20
 """Bytes of a body at most."""
-JSON, YAML = "application/json", "application/yaml"
-ACCEPTED = (JSON, YAML, protobuf.MEDIA_TYPE)
+JSON = "application/json"
+ACCEPTED = (JSON, protobuf.MEDIA_TYPE)
 """Media types of bodies."""
 
 
@@ -151,7 +78,7 @@ def check_size(call: RequestInfo) -> None:
         raise errors.too_large(f"limit is {LIMIT}")
 
 
-def read_object(call: RequestInfo, validation: str) -> Document:
+def read_object(call: RequestInfo, options: WriteQuery) -> Document:
     """The object in the body, of the kind and version of the URL. Unknown fields are taken out; defaults are not set.
 
     A subresource may have a kind of its own, such as TokenRequest. The real server decodes a built-in kind into its Go
@@ -162,7 +89,7 @@ def read_object(call: RequestInfo, validation: str) -> Document:
     """
     strict: list[str] = []
     built_in = bool(call.resource.body_model(call.subresource))
-    document = decoded(call, strict if validation != "Ignore" else None)
+    document = decoded(call, strict)
     if document is None and built_in:
         document = {}
     if (problem := wrong_type_meta(document)) is not None:
@@ -185,13 +112,19 @@ def read_object(call: RequestInfo, validation: str) -> Document:
         strict += call.resource.decode(document, call.subresource)
     except DocumentDecodeError as error:
         raise _cannot_be_handled(call, str(error)) from error
-    if validation == "Strict" and strict:
-        raise _cannot_be_handled(call, f"strict decoding error: {', '.join(strict)}")
-    if validation != "Ignore":
-        for text in strict:
-            call.warn(text)
+    report_strict(call, strict, options, partial(_cannot_be_handled, call))
     made: Document = document
     return made
+
+
+def report_strict(
+    call: RequestInfo, found: list[str], options: WriteQuery, refuse: Callable[[str], errors.StatusError]
+) -> None:
+    """Warn of unknown fields and duplicate keys, or refuse them, as `fieldValidation` says. Raises StatusError."""
+    if found and options.validation == "Strict":
+        raise refuse(f"strict decoding error: {', '.join(found)}")
+    for text in found if options.validation != "Ignore" else ():
+        call.warn(text)
 
 
 def decoded(call: RequestInfo, strict: list[str] | None = None, protobuf_as: tuple[str, str] | None = None) -> Any:
@@ -205,14 +138,14 @@ def decoded(call: RequestInfo, strict: list[str] | None = None, protobuf_as: tup
             return protobuf.decode(body, protobuf_as)
         except protobuf.ProtobufError as error:
             raise errors.bad_request(str(error)) from error
-    if media not in (JSON, YAML):
+    if media != JSON:
         raise errors.unsupported_media_type(ACCEPTED)
     try:
-        document, duplicates = read_yaml(body) if media == YAML else (read_json(body), None)
+        document = read_json(body)
     except ValueError as error:
-        raise _unrecognized(call, f"{media.rpartition('/')[2]}: {error}") from error
+        raise _unrecognized(call, f"json: {error}") from error
     if strict is not None:
-        strict += duplicate_keys(body) if duplicates is None else duplicates
+        strict += duplicate_keys(body)
     return document
 
 
@@ -249,11 +182,3 @@ def _unrecognized(call: RequestInfo, why: str) -> errors.StatusError:
 def _cannot_be_handled(call: RequestInfo, why: str) -> errors.StatusError:
     kind, version = expected(call)
     return errors.bad_request(f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind}: {why}')
-
-
-def go_type(served: Resource, *, of_list: bool = False) -> str:
-    """The type of an object or of a list in the real server, as its messages of 406 name it."""
-    if served.custom:
-        return "*unstructured.UnstructuredList" if of_list else "*unstructured.Unstructured"
-    package = served.group.partition(".")[0] or "core"
-    return f"*{package}.{served.listed_as if of_list else served.kind}"

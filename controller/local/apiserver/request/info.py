@@ -19,7 +19,6 @@ from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.schema.metadata import manager_errors
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.apiserver.views import negotiation
-from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.types.errors import DocumentError, forbidden, not_supported, required
 
 JSON = "application/json"
@@ -157,10 +156,8 @@ class WriteQuery:
     """Empty if not said."""
     dry_run: bool
     validation: str
-    """Ignore, Warn or Strict."""
+    """Ignore, Warn or Strict; empty if not said, which means Warn."""
     force: bool = False
-    said_validation: str = ""
-    """The validation as the client said it; empty if it did not."""
 
     def document(self, kind: str) -> Document:
         """As webhooks are told."""
@@ -169,8 +166,8 @@ class WriteQuery:
             made["dryRun"] = ["All"]
         if self.manager:
             made["fieldManager"] = self.manager
-        if self.said_validation:
-            made["fieldValidation"] = self.said_validation
+        if self.validation:
+            made["fieldValidation"] = self.validation
         return made
 
 
@@ -194,13 +191,7 @@ def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> 
         found.append(not_supported("fieldValidation", validation, _VALIDATIONS))
     if found:
         raise errors.invalid("meta.k8s.io", kind, "", found)
-    return WriteQuery(
-        manager=manager,
-        dry_run=bool(dry_run),
-        validation=validation or "Warn",
-        force=request.flag("force"),
-        said_validation=validation,
-    )
+    return WriteQuery(manager=manager, dry_run=bool(dry_run), validation=validation, force=request.flag("force"))
 
 
 def dry_run_errors(dry_run: Sequence[str]) -> list[DocumentError]:
@@ -225,8 +216,6 @@ class Route:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    watch: bool = False
-    """The old form of watches: `/api/v1/watch/...`."""
 
 
 def resource_route(path: str) -> Route | None:
@@ -241,9 +230,6 @@ def resource_route(path: str) -> Route | None:
     if len(rest) < 2:
         return None
     version, *rest = rest
-    watch = rest[0] == "watch" and len(rest) > 1
-    if watch:
-        rest = rest[1:]
     namespace = ""
     if rest[0] == "namespaces":
         # An object of the kind Namespace, or what is in it.
@@ -251,10 +237,10 @@ def resource_route(path: str) -> Route | None:
             namespace, rest = rest[1], rest[2:]
         elif len(rest) > 1:
             name, *more = rest[1:]
-            return Route(group, version, "namespaces", "", name, more[0] if more else "", watch)
+            return Route(group, version, "namespaces", "", name, more[0] if more else "")
     resource, *more = rest
     name, sub = (more[0] if more else ""), (more[1] if len(more) > 1 else "")
-    return Route(group, version, resource, namespace, name, sub, watch)
+    return Route(group, version, resource, namespace, name, sub)
 
 
 def verb_of(request: ServerRequest, route: Route | None) -> str:
@@ -262,7 +248,7 @@ def verb_of(request: ServerRequest, route: Route | None) -> str:
     if route is None:
         return request.method.lower()
     verb = VERBS.get(request.method, "")
-    if verb == "get" and (route.watch or (request.flag("watch") and not route.name)):
+    if verb == "get" and request.flag("watch") and not route.name:
         return "watch"
     if not route.name:
         return {"get": "list", "delete": "deletecollection"}.get(verb, verb)
@@ -307,10 +293,10 @@ class RequestInfo:
     """Empty for collections."""
     subresource: str
     now: datetime
-    watches: bool = False
-    """Whether the path is of the old form that asks for a watch: `/api/v1/watch/...`."""
     of_collection: bool = False
     """Whether the client asked for a collection, of which this is about one object."""
+    form: str = ""
+    """What is answered: a form of the object that the client asked for; empty for the object as it is."""
     warnings: list[str] = field(default_factory=list)
     """What the client is told beside the answer."""
 
@@ -368,10 +354,9 @@ class RequestInfo:
         if text not in self.warnings and not any(unicodedata.category(character) == "Cc" for character in text):
             self.warnings.append(text)
 
-
-def negotiate(call: RequestInfo) -> MediaTypeOptions:
-    """What the header `Accept` asks for first, of what is offered. Raises StatusError where that is nothing."""
-    accept = call.request.headers.get("accept", "")
-    if accept.strip() and not call.resource.custom and not negotiation.any_offered(accept):
-        raise errors.not_acceptable(negotiation.OFFERED)
-    return negotiation.negotiate(accept, negotiation.RESOURCE_FORMS)
+    def negotiate(self) -> None:
+        """Read the form of the answer from the header `Accept`. Raises StatusError where nothing of it is offered."""
+        accept = self.request.headers.get("accept", "")
+        if accept.strip() and not self.resource.custom and not negotiation.any_offered(accept):
+            raise errors.not_acceptable((negotiation.JSON,))
+        self.form = negotiation.negotiate(accept, negotiation.RESOURCE_FORMS)

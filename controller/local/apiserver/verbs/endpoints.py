@@ -5,8 +5,6 @@ Begin with `Endpoints.serve`. PUT, PATCH and apply differ in the transform that 
 `writes` does the rest for all of them.
 """
 
-from collections.abc import Callable
-
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds import metadata
@@ -18,7 +16,6 @@ from trainwright.controller.local.apiserver.request.info import (
     RequestInfo,
     ServerResponse,
     WriteQuery,
-    negotiate,
     write_options,
 )
 from trainwright.controller.local.apiserver.request.lists import list_options, selection_of
@@ -26,10 +23,9 @@ from trainwright.controller.local.apiserver.schema.metadata import decode_metada
 from trainwright.controller.local.apiserver.verbs import deletes, reads
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, shown
-from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, manager_of, shown_at_endpoint
+from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, Transform, track
-from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.types.errors import invalid_unshown
 from trainwright.controller.local.types.go_json import DocumentDecodeError, convert_integers
 from trainwright.controller.local.types.model import builtin
@@ -81,7 +77,7 @@ class Endpoints:
 
     async def _read(self, call: RequestInfo) -> ServerResponse:
         # The real server does not heed `watch` in the query of one object.
-        if call.name and not call.watches:
+        if call.name:
             return await self._reads.get(call)
         options = list_options(call)
         if options.watch:
@@ -89,44 +85,38 @@ class Endpoints:
         return await self._reads.list(call, options)
 
     async def _create(self, call: RequestInfo) -> ServerResponse:
-        wanted = negotiate(call)
+        call.negotiate()
         options = write_options(call.request, "CreateOptions")
-        document = bodies.read_object(call, options.validation)
+        document = bodies.read_object(call, options)
         call.resource.strategy.default(document)
-        return shown(call, await self._writes.create(call, document, options), wanted, 201)
+        return shown(call, await self._writes.create(call, document, options), 201)
 
     async def _replace(self, call: RequestInfo) -> ServerResponse:
-        wanted = negotiate(call)
+        call.negotiate()
         options = write_options(call.request, "UpdateOptions")
         create = call.resource.strategy.create_on_update and not call.subresource
-        return await self._update(call, lambda: _replacement(call, options), options, wanted, create=create)
+        return await self._update(call, _replacement(call, options), options, create=create)
 
     async def _patch(self, call: RequestInfo) -> ServerResponse:
         media = bodies.content_type(call.request.headers.get("content-type", ""))
         strategic = () if call.resource.custom else (STRATEGIC_PATCH,)
-        types = (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
+        types = (JSON_PATCH, MERGE_PATCH, *strategic, *(() if is_scale(call) else (APPLY_PATCH,)))
         if media not in types:
             raise errors.unsupported_media_type(types) if call.resource.custom else errors.no_such_patch()
-        wanted = negotiate(call)
+        call.negotiate()
         apply = media == APPLY_PATCH
         options = write_options(call.request, "PatchOptions", apply=apply)
         made = _application(call, options) if apply else _patching(call, media, options)
-        return await self._update(call, lambda: made, options, wanted, create=apply and not call.subresource)
+        return await self._update(call, made, options, create=apply and not call.subresource)
 
     async def _update(
-        self,
-        call: RequestInfo,
-        transform: Callable[[], Transform],
-        options: WriteQuery,
-        wanted: MediaTypeOptions,
-        *,
-        create: bool,
+        self, call: RequestInfo, transform: Transform, options: WriteQuery, *, create: bool
     ) -> ServerResponse:
-        made, created = await self._writes.update(call, transform(), options, create=create)
-        return shown(call, shown_at_endpoint(call, made), wanted, 201 if created else 200)
+        made, created = await self._writes.update(call, transform, options, create=create)
+        return shown(call, at_endpoint(call, made), 201 if created else 200)
 
     async def _delete(self, call: RequestInfo) -> ServerResponse:
-        wanted = negotiate(call)
+        call.negotiate()
         options = deletes.read_options(call)
         warning = call.resource.strategy.deletion_warning
         if warning and not options.policy and options.orphans is None:
@@ -135,11 +125,11 @@ class Endpoints:
         status = 202 if not gone and options.orphans is False else 200
         if gone and not call.resource.strategy.returns_deleted:
             return ServerResponse.of(_gone(call, document), status)
-        return shown(call, document, wanted, status)
+        return shown(call, document, status)
 
     async def _delete_collection(self, call: RequestInfo) -> ServerResponse:
         """Delete all objects of a collection that match."""
-        wanted = negotiate(call)
+        call.negotiate()
         options = deletes.read_options(call)
         items, version, _, _ = await self._reads.select(call, list_options(call), selection_of(call))
         for one in items:
@@ -148,7 +138,7 @@ class Endpoints:
             except errors.StatusError as error:
                 if error.code != 404:
                     raise
-        return self._reads.listed(call, items, reads.list_metadata(version), wanted)
+        return self._reads.listed(call, items, reads.list_metadata(version))
 
 
 def _has_collections_to_delete(call: RequestInfo) -> bool:
@@ -165,14 +155,14 @@ def _gone(call: RequestInfo, document: Document) -> Document:
 
 def _replacement(call: RequestInfo, options: WriteQuery) -> Transform:
     """PUT: the object in the body. Raises StatusError."""
-    document = bodies.read_object(call, options.validation)
+    document = bodies.read_object(call, options)
     if not is_scale(call):
         call.resource.strategy.default(document)
     _check_identity(call, document)
     meta = metadata.metadata_of(document)
     metadata.without_duplicate_owners(meta)
 
-    async def replace(live: Document | None) -> Document:
+    def replace(live: Document | None) -> Document:
         _check_uid(call, meta.get("uid"), live)
         return track(call, live and at_endpoint(call, live), copied(document), options)
 
@@ -195,15 +185,12 @@ def _check_uid(call: RequestInfo, uid: str | None, live: Document | None) -> Non
 def _patching(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
     """PATCH other than apply: the live object, changed."""
 
-    async def patch(live: Document | None) -> Document:
+    def patch(live: Document | None) -> Document:
         if live is None:
             raise call.not_found()
         before = at_endpoint(call, live)
         made, strict = _patched(call, before, media)
-        if strict and options.validation == "Strict":
-            raise _rejected(f"strict decoding error: {', '.join(strict)}")
-        for warning in strict if options.validation != "Ignore" else ():
-            call.warn(warning)
+        bodies.report_strict(call, strict, options, _rejected)
         if not is_scale(call):
             call.resource.strategy.default(made)
         _check_identity(call, made)
@@ -249,28 +236,23 @@ def _rejected(problem: str) -> errors.StatusError:
 
 
 def _application(call: RequestInfo, options: WriteQuery) -> Transform:
-    """Server-side apply: the live object with the fields of an applied configuration."""
+    """Server-side apply: the live object with the fields of an applied configuration. Raises StatusError."""
 
-    async def apply(live: Document | None) -> Document:
+    def apply(live: Document | None) -> Document:
         try:
-            document, duplicates = bodies.read_yaml(call.request.body)
+            document, duplicates = bodies.read_applied(call.request.body)
         except ValueError as error:
             raise errors.bad_request(f"error decoding YAML: {error}") from error
         if not isinstance(document, dict | None):
             raise errors.bad_request("error decoding YAML: expected an object")
-        made = _applied(call, live and at_endpoint(call, live), document or {}, options)
-        if duplicates and options.validation == "Strict":
-            raise errors.bad_request(f"error strict decoding YAML: {', '.join(duplicates)}")
-        for text in duplicates if options.validation != "Ignore" else ():
-            call.warn(text)
-        return made
+        bodies.report_strict(call, duplicates, options, errors.bad_request)
+        return _applied(call, live, document or {}, options)
 
     return apply
 
 
 def _applied(call: RequestInfo, live: Document | None, document: Document, options: WriteQuery) -> Document:
-    manager = manager_of(call)
-    assert manager is not None
+    manager = call.resource.managers[call.subresource]
     made = manager.apply(live, document, options.manager, force=options.force, now=call.now)
     metadata.metadata_of(made)
     try:
@@ -281,8 +263,7 @@ def _applied(call: RequestInfo, live: Document | None, document: Document, optio
             _decode_applied(call, made)
     except DocumentDecodeError as error:
         raise errors.plain_internal(str(error)) from error
-    if not is_scale(call):
-        call.resource.strategy.default(made)
+    call.resource.strategy.default(made)
     uid = made["metadata"].get("uid")
     if live is None and uid:
         raise call.conflict(f"uid mismatch: the provided object specified uid {uid}, and no existing object was found")

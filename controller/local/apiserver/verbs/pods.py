@@ -27,7 +27,7 @@ from trainwright.controller.local.apiserver.request.info import (
 from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.apiserver.verbs import channels
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes, check_preconditions, checked_options
-from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, track
+from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 from trainwright.controller.local.podaccess import (
     ExecRequest,
     ExecSource,
@@ -45,9 +45,9 @@ async def _posted(call: RequestInfo, admission: Chain) -> tuple[AdmissionRequest
     """A POST for the pod of the URL and its object, after mutating admission. Raises StatusError."""
     call.require("POST")
     options = write_options(call.request, "CreateOptions")
-    body = bodies.read_object(call, options.validation)
+    body = bodies.read_object(call, options)
     metadata.set_namespace(metadata.metadata_of(body), call.namespace)
-    request = AdmissionRequest(call, "CREATE", track(call, None, body, options), None, options)
+    request = AdmissionRequest(call, "CREATE", body, None, options)
     await admission.mutate(request)
     posted = request.new = request.new or body
     if metadata.metadata_of(posted).get("name") != call.name:

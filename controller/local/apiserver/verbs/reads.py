@@ -4,16 +4,12 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
-
-import yaml
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.request import bodies
-from trainwright.controller.local.apiserver.request.info import RequestInfo, ServerResponse, encode, negotiate
+from trainwright.controller.local.apiserver.request.info import RequestInfo, ServerResponse, encode
 from trainwright.controller.local.apiserver.request.lists import (
     Continuation,
     ListOptions,
@@ -23,9 +19,7 @@ from trainwright.controller.local.apiserver.request.lists import (
 )
 from trainwright.controller.local.apiserver.store import Expired, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.verbs.scale import is_scale, read_at_endpoint
-from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.apiserver.views.tables import (
-    include_of,
     partial_metadata,
     partial_metadata_list,
     table_format,
@@ -95,12 +89,12 @@ class ResourceReads:
 
     async def get(self, call: RequestInfo) -> ServerResponse:
         """One object. Raises StatusError."""
-        wanted = negotiate(call)
+        call.negotiate()
         await self.reach(parsed_version(call.request.param("resourceVersion"), errors.plain_internal))
         one = await self.stored(call)
-        if wanted.form == "object" and not wanted.yaml and not is_scale(call):
+        if not call.form and not is_scale(call):
             return ServerResponse(body=object_bytes(call.resource, one))
-        return shown(call, read_at_endpoint(call, call.resource.named(one.document())), wanted)
+        return shown(call, read_at_endpoint(call, call.resource.named(one.document())))
 
     async def stored(self, call: RequestInfo) -> StoredObject:
         """One object, which its resource can show. Raises StatusError."""
@@ -113,28 +107,22 @@ class ResourceReads:
 
     async def list(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """A list, or a page of one. Raises StatusError."""
-        wanted = negotiate(call)
+        call.negotiate()
         selection = selection_of(call)
         items, version, next_page, remaining = await self.select(call, options, selection)
-        return self.listed(call, items, list_metadata(version, next_page, remaining), wanted)
+        return self.listed(call, items, list_metadata(version, next_page, remaining))
 
-    def listed(
-        self, call: RequestInfo, items: Sequence[StoredObject], metadata: Document, wanted: MediaTypeOptions
-    ) -> ServerResponse:
+    def listed(self, call: RequestInfo, items: Sequence[StoredObject], metadata: Document) -> ServerResponse:
         """Objects as a list, in the form that the client wants. Raises StatusError."""
         served = call.resource
-        if served.custom and wanted.form == "object":
+        if call.form:
+            # One at a time: what is made of each is small, and thousands of documents at once keep the collector busy.
+            documents = (served.named(one.document()) for one in items)
+            return ServerResponse.of(formed(call, documents, metadata=metadata, now=call.now))
+        if served.custom:
             # Lists of custom resources are maps to the real server, which sets the token even if there is none.
             metadata.setdefault("continue", "")
-        if wanted.form == "object" and not wanted.yaml:
-            return ServerResponse(body=list_bytes(served, items, metadata))
-        # One at a time: what is made of each is small, and thousands of documents at once keep the collector busy.
-        documents = (served.named(one.document()) for one in items)
-        if wanted.form != "object":
-            return answered(formed(call, documents, wanted, metadata=metadata, now=call.now), wanted)
-        written = [one if served.custom else _without_kind(one) for one in documents]
-        head = {"apiVersion": served.api_version, "kind": served.listed_as, "metadata": metadata}
-        return answered({**head, "items": written}, wanted)
+        return ServerResponse(body=list_bytes(served, items, metadata))
 
     async def select(
         self, call: RequestInfo, options: ListOptions, selection: ObjectSelection
@@ -199,7 +187,6 @@ class ResourceReads:
 def formed(
     call: RequestInfo,
     documents: Iterable[Document],
-    wanted: MediaTypeOptions,
     *,
     now: datetime,
     metadata: Document | None = None,
@@ -209,35 +196,22 @@ def formed(
 
     `metadata` is that of a list, None for one object. Raises StatusError where the other of both was asked for.
     """
-    of_list, version, single = metadata is not None, wanted.version, Document()
-    if not of_list:
-        (single,) = documents = list(documents)
-    about: Document = metadata if metadata is not None else single.get("metadata") or {}
-    if wanted.form == "table":
-        include = include_of(call.request.param("includeObject"))
-        how = table_format(call.resource)
-        return table_of(how, documents, about, now=now, include=include, version=version, headers=headers)
-    if wanted.as_list != of_list:
-        kind = bodies.go_type(call.resource, of_list=of_list)
-        what = f"is {'' if of_list else 'not '}a list ({kind})"
-        raise errors.form_not_acceptable(f"you requested {wanted.kind}, but the requested object {what}")
-    return partial_metadata_list(documents, about, version) if of_list else partial_metadata(single, version)
+    if call.form == "Table":
+        documents = list(documents) if metadata is None else documents
+        about = next(iter(documents)).get("metadata") or {} if metadata is None else metadata
+        include = call.request.param("includeObject")
+        return table_of(table_format(call.resource), documents, about, now=now, include=include, headers=headers)
+    if call.form.endswith("List") != (metadata is not None):
+        what = f"is {'no' if metadata is None else 'a'} list"
+        raise errors.form_not_acceptable(f"you requested {call.form}, but the requested object {what}")
+    return partial_metadata(next(iter(documents))) if metadata is None else partial_metadata_list(documents, metadata)
 
 
-def shown(call: RequestInfo, document: Document, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:
+def shown(call: RequestInfo, document: Document, status: int = 200) -> ServerResponse:
     """One object in the form that the client wants. Raises StatusError."""
-    if wanted.form != "object":
-        document = formed(call, [document], wanted, now=call.now)
-    return answered(document, wanted, status)
+    return ServerResponse.of(formed(call, [document], now=call.now) if call.form else document, status)
 
 
 def _without_kind(document: Document) -> Document:
     """An item of a list of a built-in kind."""
     return {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}
-
-
-def answered(document: Any, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:
-    """A document as JSON or YAML."""
-    if wanted.yaml:
-        return ServerResponse(status=status, body=yaml.safe_dump(document).encode(), content_type="application/yaml")
-    return ServerResponse.of(document, status)

@@ -14,7 +14,7 @@ from trainwright.api.surroundings import fraction
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
-from trainwright.controller.local.apiserver.request.info import RequestInfo, ServerResponse, encode, negotiate
+from trainwright.controller.local.apiserver.request.info import RequestInfo, ServerResponse, encode
 from trainwright.controller.local.apiserver.request.lists import (
     ListOptions,
     parsed_version,
@@ -30,8 +30,8 @@ from trainwright.controller.local.apiserver.store import (
 )
 from trainwright.controller.local.apiserver.verbs import reads
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, formed
-from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
-from trainwright.controller.local.apiserver.views.tables import include_of
+from trainwright.controller.local.apiserver.views.negotiation import META
+from trainwright.controller.local.apiserver.views.tables import check_include
 
 SECONDS = 1800
 """How long a watch lasts at least that does not say it; up to twice as long, so that not all end together."""
@@ -50,10 +50,11 @@ class Watches:
 
     async def watch(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """Begin a watch. Raises StatusError."""
-        include_of(call.request.param("includeObject"))
-        frames = _Frames(call, negotiate(call))
+        check_include(call.request.param("includeObject"))
+        call.negotiate()
+        frames = _Frames(call)
         version = parsed_version(options.version, errors.plain_internal)
-        if frames.wanted.form == "metadata" and frames.wanted.as_list:
+        if call.form.endswith("List"):
             # The real server finds out with the first event that no object is a list, and ends the stream.
             return ServerResponse(content_type="application/json")
         stream = self._stream(options, version, frames)
@@ -115,7 +116,7 @@ class Watches:
                 # The definition of a custom resource may have changed: its schema, its columns, its conversion.
                 current = self._registry.find(served.group, served.version, served.plural)
                 if current is not None and current is not served:
-                    frames = _Frames(replace(frames.call, resource=current), frames.wanted)
+                    frames = _Frames(replace(frames.call, resource=current))
                 if frames.call.resource.conversion is not None:
                     shown = [one for change in changes for one in (change.object, change.before) if one is not None]
                     await self._reads.conversions.prepare(frames.call.resource, shown)
@@ -131,9 +132,8 @@ class Watches:
 class _Frames:
     """The frames of one watch, in one state of its resource. Raises StatusError where a selector does not fit."""
 
-    def __init__(self, call: RequestInfo, wanted: MediaTypeOptions) -> None:
+    def __init__(self, call: RequestInfo) -> None:
         self.call = call
-        self.wanted = wanted
         self._served = call.resource
         self._matches = selection_of(call).stored
         self._columns_sent = False
@@ -159,19 +159,19 @@ class _Frames:
     def bookmark(self, version: int, metadata: Document | None = None) -> bytes:
         """Says how far the watch has come."""
         kind, api_version = self._served.kind, self._served.api_version
-        if self.wanted.form == "metadata":
-            kind, api_version = "PartialObjectMetadata", f"meta.k8s.io/{self.wanted.version}"
+        if self.call.form == "PartialObjectMetadata":
+            kind, api_version = self.call.form, f"{META}/v1"
         about = {"resourceVersion": str(version), **(metadata or {})}
         return reads.event_bytes("BOOKMARK", encode({"kind": kind, "apiVersion": api_version, "metadata": about}))
 
     def _frame(self, type_: str, one: StoredObject) -> bytes:
-        if self.wanted.form == "object":
+        if not self.call.form:
             return reads.event_bytes(type_, reads.object_bytes(self._served, one))
         return self._framed(type_, self._served.named(one.document()))
 
     def _framed(self, type_: str, document: Document) -> bytes:
-        if self.wanted.form != "object":
-            document = formed(self.call, [document], self.wanted, now=wall_clock(), headers=not self._columns_sent)
+        if self.call.form:
+            document = formed(self.call, [document], now=wall_clock(), headers=not self._columns_sent)
             self._columns_sent = True
         return reads.event_bytes(type_, encode(document))
 

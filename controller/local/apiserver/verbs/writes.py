@@ -5,7 +5,7 @@ The order is the real server's: managed fields, mutating admission, the kind's o
 admission, the write. A write that meets another one in between begins again with what is there now.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
@@ -18,13 +18,7 @@ from trainwright.controller.local.apiserver.merge.managedfields import without_n
 from trainwright.controller.local.apiserver.request.info import RequestInfo, WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
-from trainwright.controller.local.apiserver.verbs.scale import (
-    at_endpoint,
-    is_scale,
-    manager_of,
-    scaled,
-    shown_at_endpoint,
-)
+from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, scaled
 from trainwright.controller.local.types.errors import DocumentError, invalid
 from trainwright.controller.local.values import copied
 
@@ -39,7 +33,7 @@ _ENTRIES_BROKEN = (
     "admission controller; please fix your requests: {}"
 )
 
-Transform = Callable[[Document | None], Awaitable[Document]]
+Transform = Callable[[Document | None], Document]
 """Makes the new object from the live one, which is None where there is none; it may share branches with it.
 
 It is called again where the object changed meanwhile, so its results share nothing with each other."""
@@ -118,12 +112,12 @@ class ResourceWrites:
                 raise call.not_found()
             try:
                 if existing is None:
-                    new = await self._mutated(call, await transform(None), None, options)
+                    new = await self._mutated(call, transform(None), None, options)
                     return await self._create(call, new, options), True
                 live, own = [await self._conversions.served(served, existing.document()) for _ in range(2)]
-                new = await self._mutated(call, await transform(own), at_endpoint(call, live), options)
+                new = await self._mutated(call, transform(own), at_endpoint(call, live), options)
                 if is_scale(call):
-                    new = scaled(call, live, new)
+                    new = scaled(call, live, new, call.manager(options))
                 return await self._replace(call, new, live, existing, options), False
             except Changed:
                 continue
@@ -167,7 +161,7 @@ class ResourceWrites:
         known = validate_metadata(meta, namespaced=served.namespaced) + validate_metadata_update(meta, old)
         _check(call, new, live, known, endpoint)
         new = without_new_times(live, new)
-        both = shown_at_endpoint(call, new), shown_at_endpoint(call, live)
+        both = at_endpoint(call, new), at_endpoint(call, live)
         await self._admission.validate(AdmissionRequest(call, "UPDATE", *both, options))
         if _goes_now(new["metadata"], old) and not strategy.is_held(new):
             if not options.dry_run:
@@ -267,7 +261,7 @@ def _goes_now(meta: Document, old: Document) -> bool:
 
 def track(call: RequestInfo, live: Document | None, new: Document, options: WriteQuery) -> Document:
     """The new object with managed fields for an update by the one who asks."""
-    manager = manager_of(call)
+    manager = call.resource.managers.get(call.subresource)
     if manager is None:
         if not new["metadata"].get("managedFields"):
             new["metadata"].pop("managedFields", None)

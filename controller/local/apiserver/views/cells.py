@@ -1,26 +1,135 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of tables: read at the path that the row of a kind says, or by a function of this file."""
+"""Cells of tables: read at the path that the row of a kind says, or by a function of this file.
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+Anything may be absent from the documents that are shown.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from trainwright.api.times import parse
-from trainwright.controller.local.apiserver.views.reading import (
-    NONE,
-    UNKNOWN,
-    Cell,
-    Document,
-    Read,
-    compile_cell,
-    condition_is_true,
-    human_duration,
-    part,
-    parts,
-    selector_text,
-    since,
-    text,
-)
+from trainwright.controller.local.apiserver.views.jsonpath import compile_path
+
+UNKNOWN = "<unknown>"
+
+
+def human_duration(duration: timedelta) -> str:
+    """A duration such as `45s`, `5m12s`, `3h`, `2d4h` or `1y30d`; a negative one is `<invalid>`."""
+    # Towards zero: a clock that is less than two seconds behind counts as now.
+    seconds = int(duration.total_seconds())
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 120:
+        return f"{max(seconds, 0)}s"
+    minutes, hours = seconds // 60, seconds // 3600
+    days = hours // 24
+    if minutes < 180:
+        return _two(minutes, "m", seconds % 60 if minutes < 10 else 0, "s")
+    if hours < 48:
+        return _two(hours, "h", minutes % 60 if hours < 8 else 0, "m")
+    if days < 365 * 2:
+        return _two(days, "d", hours % 24 if days < 8 else 0, "h")
+    return _two(days // 365, "y", days % 365 if days < 365 * 8 else 0, "d")
+
+
+def _two(large: int, unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
+
+
+def since(timestamp: Any, now: datetime) -> str:
+    """The age of a Time or MicroTime; `<unknown>` where there is none."""
+    return human_duration(now - parse(timestamp)) if timestamp else UNKNOWN
+
+
+Document = Mapping[str, Any]
+
+NONE = "<none>"
+
+
+def part(document: Any, *path: str) -> Document:
+    """The object at a path; empty where there is none."""
+    for key in path:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document if isinstance(document, Mapping) else {}
+
+
+def parts(document: Document, key: str) -> Sequence[Any]:
+    """The list of a field; empty where there is none."""
+    found = document.get(key)
+    return found if isinstance(found, list) else ()
+
+
+def text(document: Document, key: str, default: str = "") -> str:
+    """The string of a field; the default where there is none, or an empty one."""
+    return document.get(key) or default
+
+
+def condition_is_true(status: Document, kind: str) -> bool:
+    """Whether the first condition of a type is True."""
+    found = next((one for one in parts(status, "conditions") if one.get("type") == kind), None)
+    return found is not None and found.get("status") == "True"
+
+
+def pairs(labels: Document) -> str:
+    """Labels as `a=1,b=2`, sorted."""
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or NONE
+
+
+def selector_text(selector: Document) -> str:
+    """A LabelSelector as `a=1,b in (x,y),!c`, sorted by label."""
+    terms: list[tuple[str, str]] = [(key, f"{key}={value}") for key, value in part(selector, "matchLabels").items()]
+    for expression in parts(selector, "matchExpressions"):
+        key, values = text(expression, "key"), ",".join(sorted(parts(expression, "values")))
+        shapes = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
+        terms.append((key, shapes.get(text(expression, "operator"), key)))
+    return ",".join(shape for _, shape in sorted(terms, key=lambda term: term[0])) or NONE
+
+
+Cell = Callable[[Document, datetime], Any]
+Read = Callable[[Document], Any]
+"""A cell that does not depend on the time."""
+
+_PART = re.compile(r"\{([^}]+)\}")
+
+
+def compile_cell(text: str) -> Cell:
+    """The function that reads a cell from an object, at a time."""
+    if not text.startswith("{"):
+        return _reader(text)
+    readers = [_reader(part) for part in _PART.findall(text)]
+    shape = _PART.sub("{}", text)
+    return lambda document, now: shape.format(*(read(document, now) for read in readers))
+
+
+def _reader(text: str) -> Cell:
+    expression, _, fallback = text.partition("|")
+    function, _, path = expression.rpartition(" ")
+    find, shown = compile_path(path), _SHOWN[function]
+    missing = json.loads(fallback) if fallback else UNKNOWN if function == "age" else ""
+
+    def read(document: Document, now: datetime) -> Any:
+        found = find(document)
+        if not found or found[0] in (None, ""):
+            return missing
+        return shown(found, now)
+
+    return read
+
+
+_SHOWN: dict[str, Callable[[list[Any], datetime], Any]] = {
+    "": lambda found, _: found[0],
+    "age": lambda found, now: since(found[0], now),
+    "count": lambda found, _: len(found[0]),
+    "join": lambda found, _: ",".join(map(str, found[0] if isinstance(found[0], list) else found)),
+    "pairs": lambda found, _: pairs(found[0]),
+    "selector": lambda found, _: selector_text(found[0]),
+    "text": lambda found, _: str(found[0]),
+}
+"""The functions, of what is at the path."""
+
 
 _ENDS = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
@@ -130,7 +239,6 @@ def _restarts(containers: Sequence[Document], now: datetime) -> str:
     return f"{count} ({since(last, now)} ago)" if count and last else str(count)
 
 
-_UNSET = "<unset>"
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _ROLE_LABEL = "node-role.kubernetes.io/"
 
@@ -271,26 +379,6 @@ def _class_name(storage_class: Document) -> str:
     return f"{name_of(storage_class)} (default)" if default else name_of(storage_class)
 
 
-def _subjects(kind: str, name: str = "{name}") -> Read:
-    def read(binding: Document) -> str:
-        found = [one for one in parts(binding, "subjects") if one.get("kind") == kind]
-        return ", ".join(name.format_map({"namespace": "", "name": "", **one}) for one in found)
-
-    return read
-
-
-def _parameters(policy: Document) -> str:
-    kind = part(policy, "spec", "paramKind")
-    return f"{text(kind, 'apiVersion')}/{text(kind, 'kind')}" if kind else _UNSET
-
-
-def _parameter(binding: Document) -> str:
-    reference = part(binding, "spec", "paramRef")
-    if text(reference, "name"):
-        return f"{text(reference, 'namespace', '*')}/{text(reference, 'name')}"
-    return selector_text(part(reference, "selector")) if part(reference, "selector") else _UNSET
-
-
 def _last_schedule(cron_job: Document, now: datetime) -> str:
     last = part(cron_job, "status").get("lastScheduleTime")
     return since(last, now) if last else NONE
@@ -301,11 +389,6 @@ _VOLUME: dict[str, str | Read] = {
     "StorageClass": _storage_class,
     "VolumeAttributesClass": '.spec.volumeAttributesClassName|"<unset>"',
     "VolumeMode": '.spec.volumeMode|"<unset>"',
-}
-_SUBJECTS: dict[str, str | Read] = {
-    "Users": _subjects("User"),
-    "Groups": _subjects("Group"),
-    "ServiceAccounts": _subjects("ServiceAccount", "{namespace}/{name}"),
 }
 _EVENT: dict[str, str | Read] = {
     "Type": ".type",
@@ -352,10 +435,7 @@ CELLS: dict[str, Mapping[str, str | Read | None]] = {
     "CronJob": {"Selector": 'selector .spec.jobTemplate.spec.selector|"<none>"'},
     "PriorityClass": {"Value": ".value|0", "Global-Default": ".globalDefault|false"},
     "StorageClass": {"Name": _class_name},
-    "ValidatingAdmissionPolicy": {"ParamKind": _parameters},
-    "ValidatingAdmissionPolicyBinding": {"ParamRef": _parameter},
-    "RoleBinding": _SUBJECTS,
-    "ClusterRoleBinding": _SUBJECTS,
+    "ClusterRoleBinding": {"Users": None},
     "ControllerRevision": {"Controller": None},
     "Ingress": {"Ports": None},
 }

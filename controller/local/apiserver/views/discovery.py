@@ -5,15 +5,19 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from trainwright.controller.local.apiserver.kinds.registry import Resource, version_priority
 from trainwright.controller.local.apiserver.schema.published.kinds import Subresource
-from trainwright.controller.local.apiserver.views.negotiation import JSON, YAML, Form, negotiate
+from trainwright.controller.local.apiserver.views.negotiation import JSON, negotiate
 
 Document = dict[str, Any]
 
-AGGREGATED: Form = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
+_AGGREGATED, _GROUP = "APIGroupDiscoveryList", "apidiscovery.k8s.io"
+AGGREGATED_TYPE = f"{JSON};g={_GROUP};v=v2;as={_AGGREGATED}"
+"""The header `Content-Type` of the form in which clients ask for all groups at once."""
+AGGREGATED_BEGIN = f'{{"kind":"{_AGGREGATED}"'.encode()
+"""Of a body in that form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,77 +59,39 @@ def _ordered_versions(found: Mapping[str, list[Resource]]) -> dict[str, tuple[Re
     return {version: tuple(sorted(found[version], key=lambda resource: resource.plural)) for version in order}
 
 
-class DiscoveryDocument(NamedTuple):
-    """A document and the header `Content-Type`, which names the form if one was asked for."""
-
-    document: Document
-    content_type: str
-
-
-def discovered(
-    path: str, served: Iterable[DiscoveryGroup], accept: str, server_address: str
-) -> DiscoveryDocument | None:
+def discovered(path: str, served: Iterable[DiscoveryGroup], accept: str, server_address: str) -> Document | None:
     """The document at a path below `/api` or `/apis`; None where there is none. Raises StatusError by `Accept`.
 
     `server_address` is where clients reach the server.
     """
     groups = {one.name: one for one in served}
-    match [part for part in path.split("/") if part]:
-        case ["api"]:
-            cidrs = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
-            core = {"kind": "APIVersions", "versions": list(groups[""].versions), "serverAddressByClientCIDRs": cidrs}
-            return _negotiated(accept, core, [groups[""]])
-        case ["apis"]:
-            named = [one for one in groups.values() if one.name]
-            plain = {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_versions(one) for one in named]}
-            return _negotiated(accept, plain, named)
-        case ["apis", name] if name in groups:
-            return _plain(accept, {"kind": "APIGroup", "apiVersion": "v1", **_versions(groups[name])})
-        case ["api", version] if "" in groups and version in groups[""].versions:
-            # Kubernetes leaves the apiVersion out for core alone.
-            listed = [entry for one in groups[""].versions[version] for entry in _entries(one)]
-            return _plain(accept, {"kind": "APIResourceList", "groupVersion": version, "resources": listed})
-        case ["apis", name, version] if name in groups and version in groups[name].versions:
-            listed = [entry for one in groups[name].versions[version] for entry in _entries(one)]
-            head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{name}/{version}"}
-            return _plain(accept, {**head, "resources": listed})
-    return None
-
-
-def version(accept: str, git_version: str, go_version: str, platform: str, build_date: str) -> DiscoveryDocument:
-    """`/version`, with what the build says. Raises StatusError where the client accepts nothing that is offered."""
-    major, minor, *_ = git_version.removeprefix("v").split(".")
-    document = {
-        **dict.fromkeys(("major", "emulationMajor", "minCompatibilityMajor"), major),
-        **dict.fromkeys(("minor", "emulationMinor"), minor),
-        "minCompatibilityMinor": str(int(minor) - 1),
-        "gitVersion": git_version,
-        **dict.fromkeys(("gitCommit", "gitTreeState", "compiler"), ""),
-        "buildDate": build_date,
-        "goVersion": go_version,
-        "platform": platform,
-    }
-    return _plain(accept, document)
+    root, *rest = [part for part in path.split("/") if part]
+    if not rest:
+        named = [one for one in groups.values() if bool(one.name) == (root == "apis")]
+        if negotiate(accept, (_AGGREGATED,), _GROUP, "v2"):
+            items = [_aggregated(one) for one in named]
+            return {"kind": _AGGREGATED, "apiVersion": f"{_GROUP}/v2", "metadata": {}, "items": items}
+        if root == "apis":
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_versions(one) for one in named]}
+        cidrs = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
+        return {"kind": "APIVersions", "versions": list(named[0].versions), "serverAddressByClientCIDRs": cidrs}
+    negotiate(accept, ())
+    if root == "api":
+        rest = ["", *rest]
+    group = groups.get(rest[0])
+    if group is None or len(rest) > 2 or (len(rest) == 2 and rest[1] not in group.versions):
+        return None
+    if len(rest) == 1:
+        return {"kind": "APIGroup", "apiVersion": "v1", **_versions(group)}
+    # Kubernetes leaves the apiVersion out for core alone.
+    version = {"apiVersion": "v1", "groupVersion": "/".join(rest)} if rest[0] else {"groupVersion": rest[1]}
+    resources = [entry for resource in group.versions[rest[1]] for entry in _entries(resource)]
+    return {"kind": "APIResourceList", **version, "resources": resources}
 
 
 def etag(body: bytes) -> str:
     """The ETag of an encoded aggregated document; clients send it in `If-None-Match`, and are answered 304."""
     return f'"{hashlib.sha512(body).hexdigest().upper()}"'
-
-
-def _plain(accept: str, document: Document) -> DiscoveryDocument:
-    return DiscoveryDocument(document, YAML if negotiate(accept).yaml else JSON)
-
-
-def _negotiated(accept: str, plain: Document, aggregated: Iterable[DiscoveryGroup]) -> DiscoveryDocument:
-    accepted = negotiate(accept, (AGGREGATED,))
-    media = YAML if accepted.yaml else JSON
-    if not accepted.kind:
-        return DiscoveryDocument(plain, media)
-    group, version, kind = AGGREGATED
-    items = [_aggregated(one) for one in aggregated]
-    document = {"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "items": items}
-    return DiscoveryDocument(document, f"{media};g={group};v={version};as={kind}")
 
 
 def _versions(found: DiscoveryGroup) -> Document:
@@ -145,15 +111,11 @@ def _entries(resource: Resource) -> Iterable[Document]:
     if resource.stores:
         entry["storageVersionHash"] = _storage_version_hash(resource)
     yield entry
-    for _, subresource in sorted(resource.subresources.items()):
-        yield {
-            "name": f"{resource.plural}/{subresource.name}",
-            "singularName": "",
-            "namespaced": resource.namespaced,
-            **({"group": subresource.group, "version": subresource.version} if subresource.version else {}),
-            "kind": subresource.kind or resource.kind,
-            "verbs": list(subresource.verbs),
-        }
+    for _, sub in sorted(resource.subresources.items()):
+        group = {"group": sub.group, "version": sub.version} if sub.version else {}
+        kind = {"kind": sub.kind or resource.kind, "verbs": list(sub.verbs)}
+        name = f"{resource.plural}/{sub.name}"
+        yield {"name": name, "singularName": "", "namespaced": resource.namespaced, **group, **kind}
 
 
 def _names(resource: Resource) -> Document:

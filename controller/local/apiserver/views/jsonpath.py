@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSONPath as CRDs use it, for printer columns and selectable fields.
+"""JSONPath as CRDs use it, for columns of tables and selectable fields.
 
-https://kubernetes.io/docs/reference/kubectl/jsonpath/. Fields, indexes, slices, `[*]` and filters of one comparison;
-`range`, `..`, unions and texts around paths are for kubectl alone. What does not fit a value finds nothing.
+https://kubernetes.io/docs/reference/kubectl/jsonpath/. Fields, indexes, `[*]` and filters that compare with `==` or
+`!=`; the rest is for kubectl alone. What does not fit a value finds nothing.
 """
 
-import operator
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -19,23 +19,12 @@ _STEP = re.compile(
     r"""[$@ ]+
     |\.(?P<field>(?:\\.|[^\s.,\[\]$@{}\\])+)
     |\['(?P<key>[^']+)'\]
-    |\[(?P<first>-?\d*)(?P<last>:-?\d*)?\]
-    |\[\?\((?P<filter>(?:[^"')]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*)\)\]
+    |\[(?P<index>-?\d+)\]
+    |\[\?\((?P<filter>@[^"'=!<>]+)(?:(?P<sign>[=!]=)\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<other>[\w.-]+))\s*)?\)\]
     |(?P<every>\[\*\])
     |\.$""",
     re.VERBOSE,
 )
-_COMPARISON = re.compile(r"([^!<>=]+)(==|!=|<=|>=|<|>)(.+)")
-_LITERAL = re.compile(r"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|(true|false)|([+-]?[\d.]+))\s*""")
-_COMPARE = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_NUMBERS = {int, float}
 
 
 class JSONPathError(ValueError):
@@ -62,21 +51,16 @@ def _steps(text: str) -> Iterator[Step]:
         if found is None:
             raise JSONPathError(f"cannot read {text[position:]!r}")
         position = found.end()
-        if found["field"] is not None or found["key"] is not None:
-            yield from _fields(found["field"], found["key"])
-        elif found["filter"] is not None:
-            yield _filter(found["filter"])
-        elif found["every"] is not None:
+        if found["field"] or found["key"]:
+            # A dot in quotes separates fields too, unless it is escaped.
+            names = [found["field"]] if found["field"] else re.findall(r"(?:\\.|[^.\\])+", found["key"])
+            yield from (_items if name == "*" else _field(re.sub(r"\\(.)", r"\1", name)) for name in names)
+        elif found["filter"]:
+            yield _filter(found)
+        elif found["index"]:
+            yield _item(int(found["index"]))
+        elif found["every"]:
             yield _items
-        elif found["first"] is not None:
-            yield _part(found["first"], found["last"])
-
-
-def _fields(field: str | None, key: str | None) -> Iterator[Step]:
-    # A dot in quotes separates fields too, unless it is escaped.
-    names = [field] if field is not None else re.findall(r"(?:\\.|[^.\\])+", key or "")
-    for name in names:
-        yield _items if name == "*" else _field(re.sub(r"\\(.)", r"\1", name))
 
 
 def _field(name: str) -> Step:
@@ -87,43 +71,25 @@ def _items(value: Any) -> Iterable[Any]:
     return value if type(value) is list else value.values() if type(value) is dict else ()
 
 
-def _part(first: str, last: str | None) -> Step:
-    start = int(first or 0)
-    after = f":{start + 1 or ''}" if last is None else last
-    end = int(after[1:]) if after[1:] else None
-    return lambda value: value[start:end] if type(value) is list else ()
+def _item(index: int) -> Step:
+    return lambda value: (value[index],) if type(value) is list and -len(value) <= index < len(value) else ()
 
 
-def _filter(text: str) -> Step:
-    comparison = _COMPARISON.fullmatch(text)
-    if comparison is None:
-        exists = compile_path(text)
-        return lambda value: [item for item in _items(value) if exists(item)]
-    left, compare, right = _operand(comparison[1]), _COMPARE[comparison[2]], _operand(comparison[3])
+def _filter(found: re.Match[str]) -> Step:
+    find, sign = compile_path(found["filter"]), found["sign"]
+    if sign is None:
+        return lambda value: [item for item in _items(value) if find(item)]
+    try:
+        texts = (found["double"], found["single"])
+        wanted = next((one for one in texts if one is not None), None) or json.loads(found["other"] or '""')
+    except ValueError as error:
+        raise JSONPathError(f"cannot compare with {found['other']}") from error
 
     def matches(item: Any) -> bool:
-        lefts, rights = left(item), right(item)
-        if len(lefts) != 1 or len(rights) != 1:
-            return False
-        one, other = lefts[0], rights[0]
-        comparable = type(one) is type(other) or {type(one), type(other)} <= _NUMBERS
-        return comparable and type(one) in (str, bool, *_NUMBERS) and compare(one, other)
+        values = find(item)
+        return len(values) == 1 and type(values[0]) is type(wanted) and (values[0] == wanted) == (sign == "==")
 
     return lambda value: [item for item in _items(value) if matches(item)]
-
-
-def _operand(text: str) -> Path:
-    match = _LITERAL.fullmatch(text)
-    if match is None:
-        return compile_path(text)
-    double, single, truth, number = match.groups()
-    if number is not None:
-        literal: Any = float(number) if "." in number else int(number)
-    elif truth is not None:
-        literal = truth == "true"
-    else:
-        literal = re.sub(r"\\(.)", r"\1", single if double is None else double)
-    return lambda _: [literal]
 
 
 def result_text(value: Any) -> str:

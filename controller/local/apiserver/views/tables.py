@@ -5,24 +5,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.schema.published.kinds import Column
 from trainwright.controller.local.apiserver.views.cells import (
+    UNKNOWN,
+    Document,
     cell_of,
     default_cells,
     name_of,
     pod_cells,
     pod_conditions,
+    since,
 )
 from trainwright.controller.local.apiserver.views.jsonpath import JSONPathError, Path, compile_path, result_text
-from trainwright.controller.local.apiserver.views.reading import UNKNOWN, Document, since
-
-
-def _no_conditions(_: Document) -> list[dict[str, str]]:
-    return []
+from trainwright.controller.local.apiserver.views.negotiation import META
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class TableFormat:
 
     columns: tuple[dict[str, Any], ...]
     cells: Callable[[Document, datetime], list[Any]]
-    conditions: Callable[[Document], list[dict[str, str]]] = _no_conditions
+    conditions: Callable[[Document], list[dict[str, str]]] = lambda _: []
 
 
 def _definition(column: Column) -> dict[str, Any]:
@@ -104,20 +103,14 @@ def _date(value: str, now: datetime) -> str:
         return "<invalid>"
 
 
-Include = Literal["None", "Metadata", "Object"]
-
-_META = "meta.k8s.io"
 _LIST_FIELDS = ("resourceVersion", "continue", "remainingItemCount")
+_INCLUDED = ("", "None", "Metadata", "Object")
 
 
-def include_of(text: str) -> Include:
-    """The query parameter `includeObject`, which says what of each object goes into its row. Raises StatusError."""
-    match text:
-        case "" | "Metadata":
-            return "Metadata"
-        case "None" | "Object":
-            return text
-    raise errors.bad_request(f"includeObject={text!r}: use Metadata, Object or None")
+def check_include(include: str) -> None:
+    """Raises StatusError for a wrong `includeObject`, which says what of each object goes into its row."""
+    if include not in _INCLUDED:
+        raise errors.bad_request(f"includeObject={include!r}: use Metadata, Object or None")
 
 
 def table_of(
@@ -126,43 +119,43 @@ def table_of(
     metadata: Document,
     *,
     now: datetime,
-    include: Include = "Metadata",
-    version: str = "v1",
+    include: str = "",
     headers: bool = True,
 ) -> dict[str, Any]:
     """The Table of a list or of one object, with its metadata; `headers`: it defines the columns.
 
-    `include` says what of each object goes into its row. For `Object`, items need kind and apiVersion.
+    For `include` of `Object`, items need kind and apiVersion. Raises StatusError where it says something else.
     """
+    check_include(include)
     return {
         "kind": "Table",
-        "apiVersion": f"{_META}/{version}",
-        "metadata": {key: metadata[key] for key in _LIST_FIELDS if metadata.get(key)},
+        "apiVersion": f"{META}/v1",
+        "metadata": _of_list(metadata),
         "columnDefinitions": list(how.columns) if headers else None,
-        "rows": [_row(how, item, now, include, version) for item in items],
+        "rows": [_row(how, item, now, include) for item in items],
     }
 
 
-def _row(how: TableFormat, document: Document, now: datetime, include: Include, version: str) -> dict[str, Any]:
+def _of_list(metadata: Document) -> Document:
+    return {key: metadata[key] for key in _LIST_FIELDS if metadata.get(key)}
+
+
+def _row(how: TableFormat, document: Document, now: datetime, include: str) -> dict[str, Any]:
     row: dict[str, Any] = {"cells": how.cells(document, now)}
     if conditions := how.conditions(document):
         row["conditions"] = conditions
-    shown = {"None": None, "Metadata": partial_metadata(document, version), "Object": document}
-    return {**row, "object": shown[include]}
+    row["object"] = None if include == "None" else document if include == "Object" else partial_metadata(document)
+    return row
 
 
-def partial_metadata(document: Document, version: str = "v1") -> dict[str, Any]:
+def partial_metadata(document: Document) -> dict[str, Any]:
     """The PartialObjectMetadata of an object."""
-    kind = {"kind": "PartialObjectMetadata", "apiVersion": f"{_META}/{version}"}
-    return {**kind, "metadata": document.get("metadata") or {}}
+    metadata = document.get("metadata") or {}
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"{META}/v1", "metadata": metadata}
 
 
-def partial_metadata_list(items: Iterable[Document], metadata: Document, version: str = "v1") -> dict[str, Any]:
+def partial_metadata_list(items: Iterable[Document], metadata: Document) -> dict[str, Any]:
     """The PartialObjectMetadataList of a list."""
-    return {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": f"{_META}/{version}",
-        "metadata": {key: metadata[key] for key in _LIST_FIELDS if metadata.get(key)},
-        # Null for an empty list, as the real server writes it.
-        "items": [partial_metadata(item, version) for item in items] or None,
-    }
+    # Null for an empty list, as the real server writes it.
+    shown, kind = list(map(partial_metadata, items)) or None, "PartialObjectMetadataList"
+    return {"kind": kind, "apiVersion": f"{META}/v1", "metadata": _of_list(metadata), "items": shown}
