@@ -13,7 +13,7 @@ from trainwright.api.trainer.v1alpha1 import constants
 from trainwright.controller.cli.local.status import LIMITS
 from trainwright.controller.cli.main import build_parser
 from trainwright.controller.trainer.assembly.features import GATES
-from trainwright.controller.trainer.job import events, state, status
+from trainwright.controller.trainer.job import events, status
 from trainwright.controller.trainer.job.obstacles import Reason
 from trainwright.controller.trainer.why.catalogue import CATALOGUE
 from trainwright.controller.trainer.why.site.examination import CHECKS
@@ -128,7 +128,7 @@ def _tables() -> Iterator[str]:
     told = {": ".join(one) for one in re.findall(r"(?m)^\| `(\w+)` \| (\w+, (?:on|off)) \|", text_of(page))}
     yield from _differences(page, "feature gate", told, gates)
     page = "docs/reference/README.md"
-    conditions = _values("CONDITION_", constants, status, state) | {*state.EXPLAINING}
+    conditions = _values("CONDITION_", constants, status) | {*status.EXPLAINING}
     yield from _differences(page, "condition", _listed("Conditions of a TrainJob"), conditions)
     yield from _differences(page, "event", _listed("Events on a TrainJob"), _values("EVENT_", constants, events))
     folders = ("api/trainer", "controller/trainer", "plugins")

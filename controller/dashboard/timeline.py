@@ -10,7 +10,7 @@ from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED, CONDITION_SUSPENDED
 from trainwright.controller.dashboard import contract
-from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.job.status import CONDITION_STALLED
 from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.views.ended import how_ended
 from trainwright.controller.views.explanation import ReferenceView, reference

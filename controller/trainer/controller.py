@@ -26,10 +26,9 @@ from trainwright.controller.trainer.build.objects import BuildMemory, EndUnknown
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.decision import BuildOutcome, Decision, RecoveryDecision, decide
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
-from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.state import is_ours
+from trainwright.controller.trainer.job.records import JobFindings, JobRecords
+from trainwright.controller.trainer.job.status import is_ours
 from trainwright.controller.trainer.recovery.recorder import Recoveries
 from trainwright.plugins.contract import RecoveryFacts, Reference
 from trainwright.plugins.pipeline import Pipeline

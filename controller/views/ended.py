@@ -17,7 +17,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
-from trainwright.controller.trainer.job.state import entered, state_of
+from trainwright.controller.trainer.job.status import entered, state_of
 from trainwright.plugins.contract import JobState
 
 AT_ONCE = 4

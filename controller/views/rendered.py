@@ -24,9 +24,9 @@ from trainwright.controller.trainer.build.runtimes import (
 )
 from trainwright.controller.views.cluster import ClusterView, shown
 from trainwright.plugins.contract import ClusterFacts, FactUnavailable, Reference, Runtime
+from trainwright.plugins.contract.container import Override, Setting
 from trainwright.plugins.contract.errors import PipelineError
 from trainwright.plugins.contract.facts import Unreadable
-from trainwright.plugins.contract.provenance import Override, Setting
 from trainwright.plugins.pipeline import Pipeline, Rendering
 from trainwright.plugins.registry import Registry
 

@@ -8,6 +8,7 @@ from trainwright.api.trainer.v1alpha1.runtimes import (
     Runtime,
 )
 from trainwright.plugins.contract.container import (
+    TRAIN_JOB,
     ContainerModel,
 )
 from trainwright.plugins.contract.errors import (
@@ -74,9 +75,6 @@ from trainwright.plugins.contract.points import (
     UsesStatusFacts,
     UsesValidationFacts,
     WatchExtension,
-)
-from trainwright.plugins.contract.provenance import (
-    TRAIN_JOB,
 )
 
 __all__ = [

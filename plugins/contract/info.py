@@ -16,11 +16,10 @@ from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import MLPolicy, PodGroupPolicy, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER, TRAINER_PORT
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.plugins.contract.container import ContainerModel, TrainerSettings
+from trainwright.plugins.contract.container import ContainerModel, Ledger, TrainerSettings
 from trainwright.plugins.contract.errors import Refusal
 from trainwright.plugins.contract.facts import ClusterFacts, RecoveryFacts
 from trainwright.plugins.contract.podset import PodRef, PodSet
-from trainwright.plugins.contract.provenance import Ledger
 
 PORT: Final = str(TRAINER_PORT)
 """The port of the first pod of the trainer at which the processes meet, as the value of a variable."""

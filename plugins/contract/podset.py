@@ -26,9 +26,8 @@ from trainwright.api.kubernetes.core.v1 import (
 from trainwright.api.quantity import Quantity, Wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
-from trainwright.plugins.contract.container import ContainerModel, upsert
+from trainwright.plugins.contract.container import TRAIN_JOB, ContainerModel, Ledger, upsert
 from trainwright.plugins.contract.errors import Refusal
-from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger
 
 
 class PodSet:

@@ -12,7 +12,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.messages import value_text
 from trainwright.api.objects import Document, dig
 from trainwright.plugins.contract import Component, Warned
-from trainwright.plugins.contract.provenance import Setting
+from trainwright.plugins.contract.container import Setting
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 """`$$` stands for a dollar."""

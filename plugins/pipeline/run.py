@@ -30,6 +30,7 @@ from trainwright.plugins.contract import (
     Stage,
     Warned,
 )
+from trainwright.plugins.contract.container import Override, Setting
 from trainwright.plugins.contract.errors import (
     DuplicateObject,
     ErrorType,
@@ -39,11 +40,10 @@ from trainwright.plugins.contract.errors import (
     Verdict,
 )
 from trainwright.plugins.contract.points import SHAPING
-from trainwright.plugins.contract.provenance import Override, Setting
-from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
 from trainwright.plugins.pipeline.references import literal_references
 from trainwright.plugins.pipeline.template import JobTemplate, Templates, changes, resolve
 from trainwright.plugins.registry import Loaded, Registry, is_ours, place_of
+from trainwright.plugins.registry.calling import GuardedInputs, PluginGuard
 
 BUILD = "build"
 

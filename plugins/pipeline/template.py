@@ -27,7 +27,7 @@ from trainwright.api.trainer.v1alpha1 import JobSetTemplatePatch, MLPolicy, Runt
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
 from trainwright.api.typed import as_typed
 from trainwright.plugins.contract import ClusterFacts, Info, PodSet, Refusal, Runtime, step_of
-from trainwright.plugins.contract.provenance import Ledger
+from trainwright.plugins.contract.container import Ledger
 
 TEMPLATE = "template"
 """The phase before the plugins, as errors name it."""

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls one hook of one plugin: what goes wrong in it is an error that names the plugin, the file and the line.
+"""Calls hooks of plugins: what goes wrong in one is an error that names the plugin, the file and the line.
 
 Hooks run on the event loop, so one that does not return would stop the manager, and on a laptop the whole cluster. In
 the main thread, where the loop runs, a timer of the operating system ends the call. The built-in plugins are called
 without a timer, which would cost each of their calls 20 microseconds.
+
+Plugins get copies of the inputs, which are made once for a run and compared with the inputs at the end of each phase.
+If they differ, the phase runs again on new copies, with a comparison after each hook, to find the plugin that changed
+them. So most runs cost one comparison for each phase.
 """
 
 import inspect
@@ -14,13 +18,16 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
+from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.messages import one_line, shortened
-from trainwright.api.trainer.v1alpha1 import TrainJobStatus
+from trainwright.api.rights import Rule
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.plugins.contract import (
     Component,
     FactUnavailable,
@@ -28,12 +35,18 @@ from trainwright.plugins.contract import (
     PodRef,
     Reference,
     Refusal,
+    Runtime,
     Warned,
     Watch,
 )
-from trainwright.plugins.contract.errors import PluginFailure
+from trainwright.plugins.contract.container import Ledger
+from trainwright.plugins.contract.errors import InputMutated, PluginFailure
+from trainwright.plugins.contract.facts import GeneratedSecret
 from trainwright.plugins.contract.picture import Cause
-from trainwright.plugins.contract.points import EXTENSION_POINTS, SHAPING
+from trainwright.plugins.contract.points import EXTENSION_POINTS, SHAPING, Plugin
+from trainwright.plugins.registry.discovery import PluginCandidate
+
+T = TypeVar("T")
 
 LIMIT_SECONDS = 5.0
 """For one call. An API server waits ten seconds for the answer of a webhook."""
@@ -200,3 +213,122 @@ def _limited() -> Iterator[None]:
         armed = False
         signal.setitimer(signal.ITIMER_REAL, *timer)
         signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    plugin: Plugin
+    candidate: PluginCandidate
+    watches: tuple[Watch, ...] = ()
+    """What its hook `watches` has returned."""
+
+    @property
+    def name(self) -> str:
+        return self.candidate.name
+
+    def hook(self, name: str) -> Callable[..., Any]:
+        """The implementation of a hook, to be called with all its arguments; what it raises is raised."""
+        return with_all(getattr(self.plugin, name), name)
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The hooks of the plugin, in the order of the phases."""
+        return tuple(hook for hook in EXTENSION_POINTS if hasattr(self.plugin, hook))
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        making = (Rule.on(Secret.RESOURCE, "create"),) if self.secrets else ()
+        watching = (rule for watch in self.watches for rule in watch.rules)
+        return (*getattr(self.plugin, "rules", ()), *watching, *making)
+
+    @property
+    def secrets(self) -> tuple[GeneratedSecret, ...]:
+        return tuple(getattr(self.plugin, "secrets", ()))
+
+    @property
+    def before(self) -> frozenset[str]:
+        return frozenset(getattr(self.plugin, "before", ()))
+
+    @property
+    def after(self) -> frozenset[str]:
+        return frozenset(getattr(self.plugin, "after", ()))
+
+
+class PluginGuard:
+    """Calls hooks on copies of the inputs."""
+
+    __slots__ = ("_originals", "_strict", "job", "ledger", "old", "runtime")
+
+    def __init__(
+        self, job: TrainJob, runtime: Runtime | None = None, old: TrainJob | None = None, *, strict: bool = False
+    ) -> None:
+        """`strict`: compare the inputs after each call."""
+        self.job = job.deepcopy()
+        """The TrainJob that plugins get."""
+        self.runtime = runtime.deepcopy() if runtime is not None else None
+        """The runtime that plugins get."""
+        self.old = old.deepcopy() if old is not None else None
+        """The TrainJob before an update that plugins get."""
+        self.ledger = Ledger()
+        """Where the writes of plugins are noted."""
+        self._originals = (job, runtime, old)
+        self._strict = strict
+
+    def changed(self) -> str:
+        """The first input that was changed, in words; empty if none was."""
+        job, runtime, old = self._originals
+        if self.job != job:
+            return "the TrainJob"
+        if self.runtime != runtime:
+            return "the runtime"
+        return "the old TrainJob" if self.old != old else ""
+
+    def call(self, entry: Loaded, hook: str, *arguments: Any) -> Any:
+        """Call a hook. Raises like `called`; InputMutated if strict."""
+        self.ledger.begin(entry.name, hook)
+        result = called(entry.plugin, entry.name, hook, *arguments)
+        if self._strict and (what := self.changed()):
+            problem = f"{hook} changed {what}, which is an input; change info instead"
+            raise InputMutated(problem, plugin=entry.name, phase=hook)
+        return result
+
+
+class GuardedInputs:
+    """The inputs of one run, and the copies that its phases share."""
+
+    __slots__ = ("_given", "_shared")
+
+    def __init__(self, job: TrainJob, runtime: Runtime | None = None, old: TrainJob | None = None) -> None:
+        self._given = (job, runtime, old)
+        self._shared: PluginGuard | None = None
+
+    def phase(self, hooks: Callable[[PluginGuard], T]) -> T:
+        """Run a phase: a function that calls its hooks on the guard that it gets.
+
+        Raises what the function raises, and InputMutated with the name of the plugin that changed an input.
+        """
+        guard = self.shared()
+        try:
+            result = hooks(guard)
+        except Exception:
+            # A change by one plugin may have made another one fail.
+            if not guard.changed():
+                raise
+        else:
+            if not guard.changed():
+                return result
+        self.renew()
+        hooks(self.guard(strict=True))
+        raise InputMutated(f"a plugin changed {guard.changed()}, which is an input, but not when the phase ran again")
+
+    def shared(self) -> PluginGuard:
+        if self._shared is None:
+            self._shared = self.guard()
+        return self._shared
+
+    def renew(self) -> None:
+        """Give the next phases new copies, because a plugin has changed the shared ones."""
+        self._shared = None
+
+    def guard(self, *, strict: bool = False) -> PluginGuard:
+        return PluginGuard(*self._given, strict=strict)

@@ -6,7 +6,7 @@ found.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
@@ -16,58 +16,19 @@ import msgspec
 
 from trainwright.api.base import Resource
 from trainwright.api.config.v1alpha1 import Plugins
-from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
+from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.messages import one_line
 from trainwright.api.rights import merged
 from trainwright.plugins.contract import GeneratedSecret, Installation, Plugin, Rule, Watch
 from trainwright.plugins.contract.errors import PipelineError, RegistryError
 from trainwright.plugins.contract.points import EXTENSION_POINTS
-from trainwright.plugins.registry.calling import arguments_of, called, place_of, spoken_aside, with_all
+from trainwright.plugins.registry.calling import Loaded, arguments_of, called, place_of, spoken_aside
 from trainwright.plugins.registry.discovery import OURSELVES, PluginCandidate, built_in, installed
 
 SINGLE = ("status",)
 """Hooks that at most one plugin may have."""
 GIVEN = "given"
 """Stands for the distribution of a plugin that is passed as an object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    plugin: Plugin
-    candidate: PluginCandidate
-    watches: tuple[Watch, ...] = ()
-    """What its hook `watches` has returned."""
-
-    @property
-    def name(self) -> str:
-        return self.candidate.name
-
-    def hook(self, name: str) -> Callable[..., Any]:
-        """The implementation of a hook, to be called with all its arguments; what it raises is raised."""
-        return with_all(getattr(self.plugin, name), name)
-
-    @property
-    def hooks(self) -> tuple[str, ...]:
-        """The hooks of the plugin, in the order of the phases."""
-        return tuple(hook for hook in EXTENSION_POINTS if hasattr(self.plugin, hook))
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        making = (Rule.on(Secret.RESOURCE, "create"),) if self.secrets else ()
-        watching = (rule for watch in self.watches for rule in watch.rules)
-        return (*getattr(self.plugin, "rules", ()), *watching, *making)
-
-    @property
-    def secrets(self) -> tuple[GeneratedSecret, ...]:
-        return tuple(getattr(self.plugin, "secrets", ()))
-
-    @property
-    def before(self) -> frozenset[str]:
-        return frozenset(getattr(self.plugin, "before", ()))
-
-    @property
-    def after(self) -> frozenset[str]:
-        return frozenset(getattr(self.plugin, "after", ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ ROOMS: Sequence[tuple[str, str]] = (
     ("objects of a job", "controller/trainer/build/"),
     ("shaping", "plugins/"),
     ("status and decision", "controller/trainer/job/"),
-    ("states of jobs", "controller/trainer/job/state.py"),
+    ("states of jobs", "controller/trainer/job/status.py"),
     ("progress", "controller/trainer/progress/"),
     ("explain", "controller/trainer/why/"),
     ("one reconcile", "controller/trainer/controller.py"),

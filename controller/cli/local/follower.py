@@ -36,10 +36,9 @@ from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.runtime import Client, KubernetesError, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.trainer.failures.last_words import ended_below
-from trainwright.controller.trainer.failures.stacks import whereabouts
+from trainwright.controller.trainer.failures.last_words import ended_below, whereabouts
 from trainwright.controller.trainer.job.pods import container_statuses, rank_of
-from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.job.status import CONDITION_STALLED
 from trainwright.controller.views import text
 from trainwright.controller.views.cluster import if_there
 from trainwright.controller.views.job import History, observe, view_of

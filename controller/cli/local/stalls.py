@@ -26,7 +26,7 @@ from trainwright.controller.trainer.job.stall import (
     ended_ranks_message,
     stall_of,
 )
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, state_of
+from trainwright.controller.trainer.job.status import CONDITION_STALLED, state_of
 from trainwright.plugins.contract.picture import holds
 
 EXIT_CODE = 123

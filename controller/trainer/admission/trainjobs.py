@@ -48,7 +48,7 @@ from trainwright.controller.trainer.build.runtimes import (
     too_large,
 )
 from trainwright.controller.trainer.job import stall
-from trainwright.controller.trainer.job.lifetime import NEVER, asked, problems
+from trainwright.controller.trainer.job.cleanup import NEVER, asked, problems
 from trainwright.controller.trainer.job.obstacles import Defects, During, is_defect
 from trainwright.plugins.contract import FactUnavailable, FieldError, internal, invalid
 from trainwright.plugins.contract.errors import ErrorType, PipelineError

@@ -23,7 +23,7 @@ from trainwright.controller.trainer.controller import WORKERS, TrainJobControlle
 from trainwright.controller.trainer.job.cleanup import Cleanup
 from trainwright.controller.trainer.job.events import PluginTransitions
 from trainwright.controller.trainer.job.metrics import JobMetrics
-from trainwright.controller.trainer.job.state import JobStates
+from trainwright.controller.trainer.job.records import JobStates
 
 log = logging.getLogger(__name__)
 

@@ -32,9 +32,8 @@ from trainwright.controller.trainer.assembly.settings import ManagerSettings, in
 from trainwright.controller.trainer.build.kinds import CachedFacts, WatchedKinds, absent_kinds
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.obstacles import Defects
-from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.records import JobFindings, JobRecords
 from trainwright.plugins.contract import Installation
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry

@@ -25,8 +25,7 @@ from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.findings import JobFindings
-from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.records import JobFindings, JobRecords
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry

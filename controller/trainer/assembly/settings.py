@@ -36,7 +36,7 @@ from trainwright.controller.trainer.assembly.features import (
     features_of,
     selection_of,
 )
-from trainwright.controller.trainer.job.lifetime import Lifetimes
+from trainwright.controller.trainer.job.cleanup import Lifetimes
 from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
 from trainwright.plugins.contract import Installation
 from trainwright.plugins.registry import Selection

@@ -23,11 +23,11 @@ from trainwright.api.trainer.v1alpha1.constants import (
     REASON_DEADLINE_EXCEEDED,
 )
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
-from trainwright.controller.trainer.job.findings import Finding
 from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.status import (
     END_REASONS,
     REASON_END_UNKNOWN,
+    Finding,
     is_awaited,
     is_urgent,
     status_patch,

@@ -28,7 +28,7 @@ from trainwright.controller.runtime.metrics.registry import EventCollector
 from trainwright.controller.runtime.metrics.series import LabelledCounter
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.job.obstacles import Defects, During, Obstacle
-from trainwright.controller.trainer.job.state import Transition
+from trainwright.controller.trainer.job.records import Transition
 from trainwright.plugins.contract import JobState, Reference
 from trainwright.plugins.registry import Loaded
 

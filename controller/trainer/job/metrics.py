@@ -20,7 +20,8 @@ from prometheus_client.registry import Collector
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
 from trainwright.controller.runtime.metrics.registry import OVERFLOW
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
-from trainwright.controller.trainer.job.state import StateReason, Transition
+from trainwright.controller.trainer.job.records import Transition
+from trainwright.controller.trainer.job.status import StateReason
 from trainwright.plugins.contract import JobState
 
 LABELS = ("runtime_kind", "runtime")

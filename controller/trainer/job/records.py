@@ -6,14 +6,29 @@ the cache, and a job that is made again under its name gets a new record. A memo
 decision depends on it. After a restart it is empty, and the same decisions follow a few seconds later.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar
 
+from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import AnyObject, Key, uid_of
+from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Event
+from trainwright.api.trainer.v1alpha1.completion import had_pods
+from trainwright.controller.runtime import Event, Trigger
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.informer import Informer
+from trainwright.controller.trainer.job.status import (
+    CONDITION_STALLED,
+    EXPLAINING,
+    Finding,
+    StateReason,
+    entered,
+    shows,
+    state_of,
+)
+from trainwright.plugins.contract import JobState
 
 T = TypeVar("T")
 
@@ -147,3 +162,165 @@ class JobRecords:
 
     def __len__(self) -> int:
         return len(self._records)
+
+
+FOUND = frozenset({*EXPLAINING, CONDITION_STALLED})
+"""Types of all conditions that parts find."""
+
+
+@dataclass(slots=True)
+class _Unwritten:
+    findings: dict[frozenset[str], Finding] = field(default_factory=dict)
+
+
+class JobFindings:
+    """What parts of the manager have found out about jobs, for the one controller that writes conditions.
+
+    A part says which of its conditions a job should have, and the TrainJob's controller is triggered. What is kept is
+    only what the job does not show yet: a part that has said nothing of a job leaves its conditions as they are, so a
+    manager that has just started writes nothing. Conditions whose part is off are removed. Declare the parts before the
+    manager runs.
+    """
+
+    def __init__(self, records: JobRecords) -> None:
+        self._records = records
+        self._absent = FOUND
+        self.changed = Trigger("finding")
+        """Queues a job whose conditions are to change."""
+
+    def source(self, types: Collection[str]) -> "FindingSource":
+        """What the part that finds conditions of these types says them with."""
+        own = frozenset(types)
+        self._absent -= own
+        return FindingSource(self, own)
+
+    def of(self, job: TrainJob) -> tuple[Finding, ...]:
+        """What is to be written for the job, as far as it is known."""
+        unwritten = self._records.find(Key(job.namespace, job.name), uid_of(job), _Unwritten)
+        known = tuple(unwritten.findings.values()) if unwritten is not None else ()
+        return (*known, Finding(self._absent, None)) if self._absent else known
+
+    def say(self, job: TrainJob, finding: Finding) -> bool:
+        """Returns whether this is new: neither written nor said before."""
+        key, uid = Key(job.namespace, job.name), uid_of(job)
+        unwritten = self._records.find(key, uid, _Unwritten)
+        before = unwritten.findings.get(finding.types) if unwritten is not None else None
+        if shows(job.status_or_empty.conditions or (), finding):
+            if unwritten is not None and before is not None:
+                del unwritten.findings[finding.types]
+                if not unwritten.findings:
+                    self._records.drop(key, _Unwritten)
+            return False
+        self._records.of(key, uid).part(_Unwritten).findings[finding.types] = finding
+        if finding == before:
+            return False
+        self.changed(key)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class FindingSource:
+    _findings: JobFindings
+    types: frozenset[str]
+
+    def say(self, job: TrainJob, condition: Condition | None) -> bool:
+        """The job has this condition of those of the part; None: it has none of them. Returns whether that is new."""
+        return self._findings.say(job, Finding(self.types, condition))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One change of a job's state or reason, as this process saw it."""
+
+    key: Key
+    job: TrainJob
+    """The job as it is now, or as it was last if it is gone."""
+    before: StateReason | None
+    """None: this process sees the job for the first time."""
+    after: StateReason | None
+    """None: the job is gone, or can no longer be decoded."""
+    seconds: float | None = None
+    """How long the job was in the state that it left. None: it left none, or when it entered is not known."""
+    first_pod_seconds: float | None = None
+    """Seconds from its creation or last resume to its first pod. None unless this change is its first pod."""
+
+
+Listener: TypeAlias = Callable[[Transition], None]
+
+
+@dataclass(slots=True)
+class _Seen:
+    job: TrainJob
+    found: StateReason
+    since: datetime | None
+    """When it entered its state, if that is known."""
+    had_pods: bool
+
+
+class JobStates:
+    """The one place that sees every change of a job's state: add a listener to act on it.
+
+    Listeners are called once for each change, on every replica, whether or not it leads.
+    """
+
+    def __init__(self, records: JobRecords, *, now: Now = wall_clock) -> None:
+        self._now = now
+        self._records = records
+        self._listeners: list[Listener] = []
+        records.follow(self._handle, self._gone)
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` for each transition from now on; it must not block and must not raise."""
+        self._listeners.append(listener)
+
+    def _handle(self, event: Event[AnyObject]) -> None:
+        job = event.new
+        if job is None:
+            return
+        record = self._records.of(event.key, uid_of(job))
+        if not isinstance(job, TrainJob):
+            self._gone(record)  # it can no longer be decoded
+            return
+        seen = record.get(_Seen)
+        if seen is None:
+            self._first_seen(record, job)
+            return
+        seen.job = job
+        self._look(event.key, seen, state_of(job))
+
+    def _gone(self, record: JobRecord) -> None:
+        seen = record.get(_Seen)
+        if seen is not None:
+            record.drop(_Seen)
+            self._tell(Transition(key=record.key, job=seen.job, before=seen.found, after=None))
+
+    def _first_seen(self, record: JobRecord, job: TrainJob) -> None:
+        found = state_of(job)
+        # When a job of another state had its first pod is not known.
+        counts = had_pods(job) if found.state.is_active else found.state is not JobState.SUSPENDED
+        record.keep(_Seen(job, found, entered(job, found.state), counts))
+        self._tell(Transition(key=record.key, job=job, before=None, after=found))
+
+    def _look(self, key: Key, seen: _Seen, after: StateReason) -> None:
+        before, now, spent, first_pod = seen.found, self._now(), None, None
+        if after.state is JobState.SUSPENDED:
+            seen.had_pods = False
+        elif after.state.is_active and had_pods(seen.job) and not seen.had_pods:
+            seen.had_pods = True
+            first_pod = _seconds(entered(seen.job, JobState.PENDING), now)
+        if before[:2] == after[:2] and first_pod is None:
+            return
+        if before.state is not after.state:
+            spent, seen.since = _seconds(seen.since, now), now
+        seen.found = after
+        self._tell(
+            Transition(key=key, job=seen.job, before=before, after=after, seconds=spent, first_pod_seconds=first_pod)
+        )
+
+    def _tell(self, transition: Transition) -> None:
+        for listener in self._listeners:
+            listener(transition)
+
+
+def _seconds(since: datetime | None, now: datetime) -> float | None:
+    return None if since is None else max(0.0, (now - since).total_seconds())

@@ -23,7 +23,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER, NODE
 from trainwright.api.trainer.v1alpha1.progress import Problem, declared
 from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, rank_of
-from trainwright.controller.trainer.job.state import state_of
+from trainwright.controller.trainer.job.status import state_of
 from trainwright.plugins.contract.picture import index_of
 
 SHORTEST_SECONDS = 120.0

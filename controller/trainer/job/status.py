@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a TrainJob: computed from what is observed, written as a patch of what changed.
+"""The state of a TrainJob, and its status: computed from what is observed, written as a patch of what changed.
+
+`state_of` reads the state from the object alone, for metrics, events, plugins and every view of a job. Most states are
+types of conditions, so the column State of kubectl shows the same word.
 
 The framework sets the conditions `Suspended`, `Blocked` and `Created`, and those that other parts of the manager have
 found; the status plugin sets the others and the counters. A job ends once: the end that is written stays, whatever is
@@ -11,29 +14,105 @@ meanwhile: what waits is the difference between the job and what is observed.
 
 from collections.abc import Sequence
 from copy import copy
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import msgspec
 
-from trainwright.api.conditions import is_true, remove_condition
+from trainwright.api.conditions import find, is_true, remove_condition, set_condition
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.messages import shortened
-from trainwright.api.objects import resource_version_of
-from trainwright.api.times import Now, wall_clock
+from trainwright.api.objects import deletion_timestamp_of, resource_version_of
+from trainwright.api.times import Now, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import JobStatus, TrainJob, TrainJobStatus
-from trainwright.api.trainer.v1alpha1.completion import is_end, is_finished
+from trainwright.api.trainer.v1alpha1.completion import had_pods, is_end, is_finished
 from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_FAILED,
     CONDITION_SUSPENDED,
+    MANAGED_BY_TRAINER,
     REASON_RESUMED,
     REASON_SUSPENDED,
 )
 from trainwright.api.trainer.v1alpha1.queues import has_place, is_queued
-from trainwright.controller.runtime import set_condition
-from trainwright.controller.trainer.job.findings import Finding, with_finding
 from trainwright.controller.trainer.job.obstacles import Obstacle
-from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, EXPLAINING
+from trainwright.plugins.contract import JobState
+
+CONDITION_BLOCKED = JobState.BLOCKED.value
+"""A condition that Kubeflow Trainer does not have; see `obstacles`."""
+CONDITION_STALLED = JobState.STALLED.value
+"""One of the pods that run has ended, or no longer reports as before; see `progress.stall`."""
+EXPLAINING = (JobState.STUCK.value, JobState.RESTARTING.value, JobState.WAITING.value)
+"""Behind the gate `Explain`: why the job does not train. One of them at most is True; see `why.waiting`."""
+
+RECENT_SECONDS = 600.0
+"""Jobs that ended before a leader started, and not longer ago, may lack their last report and points."""
+
+
+class StateReason(NamedTuple):
+    state: JobState
+    reason: str = ""
+    """The reason of the condition that the state comes from; empty for a state without a condition."""
+    message: str = ""
+
+
+def state_of(job: TrainJob) -> StateReason:
+    """The state of the job, as far as the object tells: the first in the order of `JobState` that applies."""
+    held = {c.type: c for c in job.status_or_empty.conditions or () if c.status == "True"}
+    for state in JobState:
+        if state is JobState.DELETING and deletion_timestamp_of(job) is not None:
+            return StateReason(state)
+        if state in held:
+            return StateReason(state, held[state].reason, held[state].message)
+    return StateReason(JobState.RUNNING if _trains(job) else JobState.PENDING)
+
+
+def without_causes(job: TrainJob) -> TrainJob:
+    """The job without the conditions that only explain."""
+    if job.status is None:
+        return job
+    kept = [one for one in job.status.conditions or () if one.type not in (*EXPLAINING, CONDITION_STALLED)]
+    return msgspec.structs.replace(job, status=msgspec.structs.replace(job.status, conditions=kept))
+
+
+def _trains(job: TrainJob) -> bool:
+    """Whether all pods of a step run or have run, or one has reported since the job was started or resumed last."""
+    status = job.status_or_empty
+    if any(one.ready or one.succeeded or one.failed for one in status.jobs_status or ()):
+        return True
+    reported = moment(status.trainer_status_or_empty.last_updated_time)
+    resumed = _transition(job, JobState.SUSPENDED)
+    return reported is not None and had_pods(job) and (resumed is None or reported >= resumed)
+
+
+def is_ours(job: TrainJob) -> bool:
+    """Whether this manager works on the job: `spec.managedBy` may name another controller."""
+    managed_by = job.spec_or_empty.managed_by
+    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER
+
+
+def entered(job: TrainJob, state: JobState) -> datetime | None:
+    """When the job entered the state, if the object records it; it does not record when pods became ready."""
+    if state is JobState.PENDING:
+        return _transition(job, JobState.SUSPENDED) or moment(job.metadata_or_empty.creation_timestamp)
+    return _transition(job, state)
+
+
+def ended_at(job: TrainJob) -> datetime | None:
+    state = state_of(job).state
+    return entered(job, state) if state.is_over else None
+
+
+def ended_lately(job: TrainJob, now: datetime) -> bool:
+    """Whether the job may have ended while no leader looked, so that its last report and points are missing."""
+    at = ended_at(job)
+    return at is not None and now - at < timedelta(seconds=RECENT_SECONDS)
+
+
+def _transition(job: TrainJob, condition: str) -> datetime | None:
+    found = find(job.status_or_empty.conditions, condition)
+    return parse(found.last_transition_time) if found is not None else None
+
 
 REASON_END_UNKNOWN = "EndUnknown"
 """The JobSet deleted itself after its end while no manager ran."""
@@ -56,6 +135,15 @@ CONDITION_CREATED = "Created"
 _LAST = (*EXPLAINING, CONDITION_STALLED, CONDITION_CREATED)
 _ORDER = {CONDITION_BLOCKED: -1, **{kind: place for place, kind in enumerate(_LAST, 1)}}
 """Those that are not here have 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A job has this condition, and no other of the types."""
+
+    types: frozenset[str]
+    condition: Condition | None
+    """None: it has none of them. Its transition time is filled in when it is written."""
 
 
 def wanted_status(
@@ -239,3 +327,18 @@ def in_order(conditions: Sequence[Condition]) -> list[Condition]:
 def new_condition(kind: str, status: str, reason: str, message: str) -> Condition:
     """A condition without its transition time, which `set_condition` fills in."""
     return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
+
+
+def shows(conditions: Sequence[Condition], finding: Finding) -> bool:
+    """Whether the conditions are those of the finding."""
+    return with_finding(conditions, finding, wall_clock) == list(conditions)
+
+
+def with_finding(conditions: Sequence[Condition], finding: Finding, now: Now) -> list[Condition]:
+    """The conditions with that of the finding. Another reason holds since another time."""
+    wanted = finding.condition
+    if wanted is None:
+        return [one for one in conditions if one.type not in finding.types]
+    same = (wanted.type, wanted.reason)
+    kept = [one for one in conditions if one.type not in finding.types or (one.type, one.reason) == same]
+    return set_condition(kept, wanted, now=now)

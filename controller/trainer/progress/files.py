@@ -30,7 +30,7 @@ from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import COMPLETE
-from trainwright.controller.trainer.job.state import ended_lately
+from trainwright.controller.trainer.job.status import ended_lately
 from trainwright.controller.trainer.progress.metrics import FileMetrics, ReadResult
 from trainwright.controller.trainer.progress.reading import (
     PATIENCE_SECONDS,

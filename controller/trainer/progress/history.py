@@ -42,7 +42,7 @@ from trainwright.controller.runtime.metrics.series import LabelledCounter
 from trainwright.controller.runtime.tasks import together
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.state import ended_lately, is_ours
+from trainwright.controller.trainer.job.status import ended_lately, is_ours
 from trainwright.controller.trainer.progress.curve import (
     KEY,
     Damaged,

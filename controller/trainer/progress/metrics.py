@@ -22,7 +22,7 @@ from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.controller.runtime.metrics.series import LabelledCounter
 from trainwright.controller.trainer.job.metrics import LeadersCollector
 from trainwright.controller.trainer.job.stall import StallReason
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
+from trainwright.controller.trainer.job.status import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.progress.report import ReportSource, percentage_of, remaining_seconds_of
 
 ANSWER_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

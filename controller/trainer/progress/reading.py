@@ -33,7 +33,7 @@ from trainwright.controller.runtime.client.exec import CommandTimeout
 from trainwright.controller.runtime.errors import BadRequest, Invalid, OutputTooLarge, ServerError
 from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import Snapshots
-from trainwright.controller.trainer.job.state import is_ours, state_of
+from trainwright.controller.trainer.job.status import is_ours, state_of
 from trainwright.controller.trainer.progress.metrics import ReadResult
 from trainwright.controller.trainer.progress.report import ProgressReport, ReportRefused, ReportSource, checked
 from trainwright.plugins.contract import FactUnavailable, JobState, PodRef

@@ -22,9 +22,8 @@ from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.errors import NotSynced
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid
 from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, JobEvents
-from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, rank_of
-from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.records import JobFindings, JobRecords
 from trainwright.controller.trainer.job.stall import (
     Stall,
     StallClock,
@@ -37,8 +36,7 @@ from trainwright.controller.trainer.job.stall import (
     stall_after,
     stall_of,
 )
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
-from trainwright.controller.trainer.job.status import new_condition
+from trainwright.controller.trainer.job.status import CONDITION_STALLED, is_ours, new_condition
 from trainwright.controller.trainer.progress.report import JobReports, infinite_loss
 
 RUNTIME_SECONDS = 60.0

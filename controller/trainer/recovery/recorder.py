@@ -44,6 +44,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.runtime.errors import CacheError
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
+from trainwright.controller.trainer.failures.last_words import whereabouts
 from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines, name_of_record
 from trainwright.controller.trainer.failures.recorder import (
     RECORDS,
@@ -52,7 +53,6 @@ from trainwright.controller.trainer.failures.recorder import (
     is_deleted_record,
     read_record,
 )
-from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.decision import RecoveryDecision
 from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
 from trainwright.controller.trainer.job.pods import (
@@ -68,7 +68,7 @@ from trainwright.controller.trainer.job.pods import (
 )
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import StalledAttempt
-from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.job.status import CONDITION_STALLED
 from trainwright.controller.trainer.recovery.attempts import (
     Glance,
     KnownAttempts,
@@ -162,12 +162,12 @@ class Recoveries:
         # Another reconcile may have read it meanwhile.
         return self._records.of(key, uid).part(KnownAttempts, lambda: found)
 
-    def glance(self, job: TrainJob) -> Glance | None:
-        """What the cache shows of the job now; None: it has no JobSet."""
+    def glance(self, job: TrainJob, *, is_judged: bool = True) -> Glance | None:
+        """What the cache shows of the job now; None: it has no JobSet. `is_judged`: with its newest report."""
         jobset = jobset_of_job(self._cache, job)
         if jobset is None:
             return None
-        now, report = self._now(), self._newest(job)
+        now, report = self._now(), self._newest(job) if is_judged else None
         try:
             return Glance(job=job, jobset=jobset, pods=pods_of(self._cache, job), now=now, report=report)
         except CacheError:
@@ -186,7 +186,7 @@ class Recoveries:
             known.retries_left = retries_left(known.summary.counts, wanted)
         if known is None:
             return RecoveryDecision(), None
-        glance, now = self.glance(job), self._now()
+        glance, now = self.glance(job, is_judged=False), self._now()
         decision = decision_of(known, glance, now) if wanted is not None else RecoveryDecision()
         return decision, facts_of(known, glance, now)
 

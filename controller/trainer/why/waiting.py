@@ -33,11 +33,9 @@ from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.runtime.manager.supervisor import Group
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
-from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import POD, calm_in, keys_of_jobset, pods_of
-from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, is_ours, state_of
-from trainwright.controller.trainer.job.status import new_condition
+from trainwright.controller.trainer.job.records import JobFindings, JobRecords
+from trainwright.controller.trainer.job.status import CONDITION_BLOCKED, EXPLAINING, is_ours, new_condition, state_of
 from trainwright.controller.trainer.why import kinds
 from trainwright.controller.trainer.why.job.judgement import Explanation, state_from
 from trainwright.controller.trainer.why.reader import Reader

@@ -22,7 +22,7 @@ from tests.e2e.dashboard.stub import (
     with_curves,
 )
 from trainwright.controller.dashboard import contract, curves
-from trainwright.plugins.contract.provenance import Override
+from trainwright.plugins.contract.container import Override
 
 pytestmark = pytest.mark.parity
 

@@ -8,7 +8,7 @@ from tests.integration.trainer.conftest import TIME, User, conditions, working
 from trainwright.api.config.v1alpha1 import Cleanup
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.job.lifetime import ANNOTATION_JOB, ANNOTATION_OBJECTS
+from trainwright.controller.trainer.job.cleanup import ANNOTATION_JOB, ANNOTATION_OBJECTS
 from trainwright.plugins.testing import replicated_job, runtime_document
 
 RUNTIME: dict[str, Any] = runtime_document(

@@ -20,9 +20,7 @@ from trainwright.api.trainer.v1alpha1.completion import is_finished
 from trainwright.controller.cli.local import local_jobs
 from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
-from trainwright.controller.trainer.job.findings import Finding, with_finding
-from trainwright.controller.trainer.job.state import EXPLAINING, state_of
-from trainwright.controller.trainer.job.status import in_order
+from trainwright.controller.trainer.job.status import EXPLAINING, Finding, in_order, state_of, with_finding
 from trainwright.controller.trainer.why.waiting import condition_of, told
 from trainwright.controller.views import text
 from trainwright.controller.views.explanation import as_json as explained_json

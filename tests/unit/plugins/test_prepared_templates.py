@@ -7,7 +7,7 @@ import pytest
 
 from trainwright.api.jobset.v1alpha2 import JobSetSpec
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract.provenance import Ledger
+from trainwright.plugins.contract.container import Ledger
 from trainwright.plugins.pipeline import template
 from trainwright.plugins.pipeline.template import patched_template
 from trainwright.plugins.testing import runtime

@@ -13,9 +13,8 @@ from trainwright.api.kubernetes.core.v1 import Container, ContainerPort, EnvVar,
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime
 from trainwright.controller.cli.rendering.schemas import validate
 from trainwright.plugins.contract import OFFLINE, ContainerModel
-from trainwright.plugins.contract.container import upsert_port
+from trainwright.plugins.contract.container import Ledger, upsert_port
 from trainwright.plugins.contract.errors import PipelineError
-from trainwright.plugins.contract.provenance import Ledger
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.pipeline.template import in_merge_order
 from trainwright.plugins.plainml import PlainMLPlugin

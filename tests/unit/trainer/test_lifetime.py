@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import START, condition, train_job
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.job.lifetime import (
+from trainwright.controller.trainer.job.cleanup import (
     ANNOTATION_JOB,
     ANNOTATION_OBJECTS,
     Due,

@@ -14,8 +14,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Event, Key
 from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.trainer.job.metrics import NAMES, JobMetrics
-from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.state import JobStates
+from trainwright.controller.trainer.job.records import JobRecords, JobStates
 
 BEGIN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 TORCH = {"runtime_kind": "ClusterTrainingRuntime", "runtime": "torch"}

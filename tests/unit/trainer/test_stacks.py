@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from trainwright.controller.trainer.failures.stacks import whereabouts
+from trainwright.controller.trainer.failures.last_words import whereabouts
 
 COLLECTIVE = (
     '  File "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", line 1541 in all_reduce\n'

@@ -18,10 +18,9 @@ from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.simulation.virtual import VirtualCluster
 from trainwright.controller.simulation.world import CONFIG, PROCESS, Process
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.pods import declare_pods, pods_of
-from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.records import JobFindings, JobRecords
 from trainwright.controller.trainer.job.stall import is_running
 from trainwright.controller.trainer.progress.report import JobReports, checked
 from trainwright.controller.trainer.progress.stall import StallController

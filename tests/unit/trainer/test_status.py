@@ -11,9 +11,8 @@ from tests.builders import START, condition, counts, moment, train_job
 from trainwright.api.messages import CONDITION_LIMIT
 from trainwright.api.trainer.v1alpha1 import RuntimePatch, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.completion import is_finished
-from trainwright.controller.trainer.job.findings import Finding
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
-from trainwright.controller.trainer.job.status import status_patch, wanted_status, with_kept_success
+from trainwright.controller.trainer.job.status import Finding, status_patch, wanted_status, with_kept_success
 
 BEFORE = moment(START)
 NOW = "2026-06-01T12:00:00Z"

@@ -11,7 +11,8 @@ from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, JobEvents
 from trainwright.controller.trainer.job.obstacles import Defects
-from trainwright.controller.trainer.job.state import StateReason, Transition
+from trainwright.controller.trainer.job.records import Transition
+from trainwright.controller.trainer.job.status import StateReason
 from trainwright.plugins.contract import JobState
 from trainwright.plugins.testing import train_job
 

@@ -28,7 +28,7 @@ from trainwright.controller.trainer.assembly.settings import (
     StatusServerSettings,
     settings_of,
 )
-from trainwright.controller.trainer.job.lifetime import Lifetimes
+from trainwright.controller.trainer.job.cleanup import Lifetimes
 from trainwright.plugins.registry import Registry, built_in
 
 SCHEMA = Path(__file__).parents[3] / "api" / "config" / "v1alpha1" / "configuration.schema.json"

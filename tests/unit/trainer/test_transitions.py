@@ -17,8 +17,7 @@ from trainwright.controller.runtime import Event, Key
 from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 from trainwright.controller.trainer.job.events import HANGING, QUEUE, PluginTransitions
-from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.state import JobStates
+from trainwright.controller.trainer.job.records import JobRecords, JobStates
 from trainwright.plugins.contract import JobState
 from trainwright.plugins.contract.errors import RegistryError
 from trainwright.plugins.registry import Registry

@@ -23,9 +23,8 @@ from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.runtime.testing.clock import JumpingLoop, jumping, settle
 from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
 from trainwright.controller.runtime.testing.scripted import status_body as failure
-from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import declare_pods
-from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.records import JobFindings, JobRecords
 from trainwright.controller.trainer.job.status import status_patch, wanted_status
 from trainwright.controller.trainer.why import Explanation, waiting
 from trainwright.controller.trainer.why.reader import Reader

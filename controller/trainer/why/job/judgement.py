@@ -10,7 +10,7 @@ import msgspec
 from trainwright.api.messages import one_line
 from trainwright.api.objects import dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.job.state import state_of, without_causes
+from trainwright.controller.trainer.job.status import state_of, without_causes
 from trainwright.controller.trainer.why.job import (
     ended,
     jobset,

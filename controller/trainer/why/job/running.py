@@ -17,7 +17,7 @@ from trainwright.controller.trainer.job.stall import (
     ended_ranks,
     ended_ranks_message,
 )
-from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.job.status import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here, of_pods
 from trainwright.controller.trainer.why.job.jobset import (
     attempt_of,

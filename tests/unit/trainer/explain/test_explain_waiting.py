@@ -13,9 +13,7 @@ from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import Document
 from trainwright.api.times import Now
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.controller.trainer.job.findings import Finding, with_finding
-from trainwright.controller.trainer.job.state import EXPLAINING
-from trainwright.controller.trainer.job.status import wanted_status
+from trainwright.controller.trainer.job.status import EXPLAINING, Finding, wanted_status, with_finding
 from trainwright.controller.trainer.why import Explanation
 from trainwright.controller.trainer.why.waiting import condition_of, told
 from trainwright.plugins.contract import JobState
