@@ -11,8 +11,8 @@ from typing import Any
 from hack.built_in_kinds.explanations import SeenField, cell_of, encoded
 from hack.built_in_kinds.paths import changes_of, scalar_paths, set_value
 from trainwright.controller.local.apiserver.kinds.built_in import ACTED_ON
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import feature, held_structs
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS
+from trainwright.controller.local.apiserver.kinds.strategy import feature, held_structs
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     COUNTED_METADATA,
     NOTHING,

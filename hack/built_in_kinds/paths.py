@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import held_structs
+from trainwright.controller.local.apiserver.kinds.strategy import held_structs
 from trainwright.controller.local.types.model import published_models, reference_of
 
 Document = dict[str, Any]

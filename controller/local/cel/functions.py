@@ -309,7 +309,6 @@ def declarations(kinds: Any, *, typed: bool) -> list[tuple[str, str, Any, list[A
         ("string", text, [box], lambda value: str(content(value, IP, CIDR))),
         ("format.named", box, [text], _named_format),
         *((f"format.{name}", box, [], lambda name=name: {_FORMAT: name}) for name in _NAMED),
-        ("jsonpatch.escapeKey", text, [text], lambda key: key.replace("~", "~0").replace("/", "~1")),
         ("kubernetes.moment", kinds.TIMESTAMP, [text], lambda value: datetime.fromisoformat(value.upper())),
         ("kubernetes.day", kinds.TIMESTAMP, [text], lambda value: datetime.fromisoformat(f"{value}T00:00:00+00:00")),
         ("kubernetes.span", kinds.DURATION, [text], lambda value: timedelta(microseconds=nanoseconds(value) / 1000)),

@@ -10,7 +10,7 @@ import pytest
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.built_in import serve_built_in
-from trainwright.controller.local.apiserver.kinds.custom import CLEANUP
+from trainwright.controller.local.apiserver.kinds.definition_strategy import CLEANUP
 from trainwright.controller.local.apiserver.kinds.definitions import COLLECTION, Definitions
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore, StoredObject, objects

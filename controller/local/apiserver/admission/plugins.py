@@ -13,7 +13,7 @@ from trainwright.api.amounts import Amounts, of_containers, read
 from trainwright.api.objects import Document, generated_name
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
-from trainwright.controller.local.apiserver.kinds.places import entries, part
+from trainwright.controller.local.apiserver.kinds.metadata import entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import set_account
 from trainwright.controller.local.apiserver.store import ObjectStore
 

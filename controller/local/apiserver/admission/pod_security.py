@@ -2,21 +2,20 @@
 """PodSecurity: pods are held to the level that labels of their namespace name, `baseline` or `restricted`.
 
 A pod that violates the level `enforce` is refused. One that violates `warn` is admitted with a warning, and so is an
-object with a template of pods. Labels of the mode `audit` are checked and change nothing: there is no audit log. A
-version other than `latest` is shown and means the latest all the same: the checks are those of Kubernetes 1.36. Fields
-of Windows are not checked.
+object with a template of pods. Labels of the mode `audit` are checked and change nothing: there is no audit log. Labels
+of versions are ignored: the checks are those of Kubernetes 1.36. Fields of Windows are not checked.
 
 Sources: https://kubernetes.io/docs/concepts/security/pod-security-standards/ and, for the order of the checks and their
 texts, k8s.io/pod-security-admission 0.36.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from trainwright.api.objects import Document, dig, labels_of, name_of, spec_of
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
+from trainwright.controller.local.apiserver.kinds.podspecs import TEMPLATES
 from trainwright.controller.local.apiserver.request.info import RequestInfo
 from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.types.errors import DocumentError, invalid
@@ -24,18 +23,6 @@ from trainwright.controller.local.types.errors import DocumentError, invalid
 _PREFIX = "pod-security.kubernetes.io/"
 _LEVELS = ("privileged", "baseline", "restricted")
 _MODES = ("enforce", "audit", "warn")
-_VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]*)")
-_TEMPLATES = {
-    ("", "podtemplates"): "template",
-    ("", "replicationcontrollers"): "spec.template",
-    ("apps", "replicasets"): "spec.template",
-    ("apps", "deployments"): "spec.template",
-    ("apps", "statefulsets"): "spec.template",
-    ("apps", "daemonsets"): "spec.template",
-    ("batch", "jobs"): "spec.template",
-    ("batch", "cronjobs"): "spec.jobTemplate.spec.template",
-}
-"""Kinds with a template of pods, and where it is."""
 _CAPABILITIES = frozenset(
     "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID"  # noqa: SIM905
     " SYS_CHROOT".split()
@@ -52,54 +39,23 @@ _VOLUMES = frozenset(
 _PROFILES = ("RuntimeDefault", "Localhost")
 
 
-class Violation(NamedTuple):
-    """What one check says of a pod."""
-
-    reason: str
-    detail: str
-
-
 Check = Callable[[Document], str]
 """What is wrong with a pod; empty where nothing is."""
 
 
-class LevelVersion(NamedTuple):
-    """A level of the standards, as one mode of a namespace names it."""
-
-    level: str = "privileged"
-    version: str = "latest"
-
-    def __str__(self) -> str:
-        return f"{self.level}:{self.version}"
-
-
-Policy = Mapping[str, LevelVersion]
-"""The level of each mode."""
-
-
-def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[DocumentError]]:
-    """The policy of a namespace, and what is wrong with its labels."""
-    policy: dict[str, LevelVersion] = {}
+def policy_of(labels: Mapping[str, str]) -> tuple[dict[str, str], list[DocumentError]]:
+    """The level of each mode of a namespace, and what is wrong with its labels."""
+    policy: dict[str, str] = {}
     wrong: list[DocumentError] = []
     for mode in _MODES:
-        level, version = labels.get(_PREFIX + mode, "privileged"), labels.get(f"{_PREFIX}{mode}-version", "latest")
+        policy[mode] = level = labels.get(_PREFIX + mode, "privileged")
         if level not in _LEVELS:
-            wrong.append(_wrong(mode, level, f"must be one of {', '.join(_LEVELS)}"))
-            level = "restricted" if mode == "enforce" else "privileged"
-        if not _VERSION.fullmatch(version):
-            wrong.append(_wrong(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
-            version = "latest"
-        policy[mode] = LevelVersion(level, version)
+            wrong.append(invalid(f"metadata.labels[{_PREFIX}{mode}]", level, f"must be one of {', '.join(_LEVELS)}"))
+            policy[mode] = "restricted" if mode == "enforce" else "privileged"
     if _PREFIX + "warn" not in labels and labels.get(_PREFIX + "enforce") in _LEVELS:
         # Whoever enforces is warned about templates, too.
-        version = policy["warn" if f"{_PREFIX}warn-version" in labels else "enforce"].version
-        if policy["enforce"].level != "privileged":
-            policy["warn"] = LevelVersion(policy["enforce"].level, version)
+        policy["warn"] = policy["enforce"]
     return policy, wrong
-
-
-def _wrong(mode: str, value: str, why: str) -> DocumentError:
-    return invalid(f"metadata.labels[{_PREFIX}{mode}]", value, why)
 
 
 class PodSecurity:
@@ -119,23 +75,23 @@ class PodSecurity:
         elif kind == ("", "pods"):
             if old is None or _images(new) != _images(old):
                 self._check_pod(call, new)
-        elif (template := dig(new, _TEMPLATES.get(kind, "-"))) is not None:
+        elif (template := dig(new, TEMPLATES.get(call.kind, "-"))) is not None and not call.resource.custom:
             self._warn(call, template, self._policy(call.namespace)["warn"])
 
-    def _policy(self, namespace: str) -> Policy:
+    def _policy(self, namespace: str) -> dict[str, str]:
         return policy_of(labels_of(self._store.document("namespaces", namespace) or {}))[0]
 
     def _check_pod(self, call: RequestInfo, pod: Document) -> None:
         policy = self._policy(call.namespace)
-        if found := violations(pod, policy["enforce"].level):
+        if found := violations(pod, policy["enforce"]):
             name = name_of(pod) or (pod.get("metadata") or {}).get("generateName") or "Unknown"
-            why = f'violates PodSecurity "{policy["enforce"]}": {_details(found)}'
+            why = f'violates PodSecurity "{policy["enforce"]}:latest": {_details(found)}'
             raise errors.forbidden("", "pods", name, why)
         self._warn(call, pod, policy["warn"])
 
-    def _warn(self, call: RequestInfo, pod: Document, named: LevelVersion) -> None:
-        if found := violations(pod, named.level):
-            call.warn(f'would violate PodSecurity "{named}": {_details(found)}')
+    def _warn(self, call: RequestInfo, pod: Document, level: str) -> None:
+        if found := violations(pod, level):
+            call.warn(f'would violate PodSecurity "{level}:latest": {_details(found)}')
 
     def _check_namespace(self, call: RequestInfo, new: Document, old: Document | None) -> None:
         policy, wrong = policy_of(labels_of(new))
@@ -143,19 +99,19 @@ class PodSecurity:
         if wrong and (old is None or wrong != wrong_before):
             raise errors.invalid("", "Namespace", name_of(new), wrong)
         enforced, was = policy["enforce"], before["enforce"]
-        stricter = _LEVELS.index(enforced.level) > _LEVELS.index(was.level) or enforced.version != was.version
-        if old is not None and enforced.level != "privileged" and stricter:
+        if old is not None and _LEVELS.index(enforced) > _LEVELS.index(was):
             for text in self._warnings_about_pods(name_of(new), enforced):
                 call.warn(text)
 
-    def _warnings_about_pods(self, namespace: str, enforced: LevelVersion) -> Iterator[str]:
+    def _warnings_about_pods(self, namespace: str, enforced: str) -> Iterator[str]:
         """Which pods that run already could not be created any more."""
         names: dict[str, list[str]] = {}
         for pod in self._store.documents("pods", namespace):
-            if found := violations(pod, enforced.level):
-                names.setdefault(", ".join(one.reason for one in found), []).append(name_of(pod))
+            if found := violations(pod, enforced):
+                names.setdefault(", ".join(found), []).append(name_of(pod))
         if names:
-            yield f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforced}"'
+            level = f"{enforced}:latest"
+            yield f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{level}"'
         texts = []
         for reasons, pods in names.items():
             others = len(pods) - 1
@@ -169,17 +125,17 @@ def _images(pod: Document) -> list[tuple[str, Any]]:
     return [(one["name"], one.get("image")) for one in _containers(pod)]
 
 
-def _details(found: Iterable[Violation]) -> str:
-    return ", ".join(f"{one.reason} ({one.detail})" for one in found)
+def _details(found: Mapping[str, str]) -> str:
+    return ", ".join(f"{reason} ({detail})" for reason, detail in found.items())
 
 
 # ---------------------------------------------------------------------- the checks
 
 
-def violations(pod: Document, level: str) -> list[Violation]:
-    """What of a pod, or of a template of pods, violates a level."""
+def violations(pod: Document, level: str) -> dict[str, str]:
+    """What of a pod, or of a template of pods, violates a level: by the reason, the details."""
     checks = {"privileged": (), "baseline": _BASELINE, "restricted": _RESTRICTED}[level]
-    return [Violation(reason, detail) for reason, check in checks if (detail := check(pod))]
+    return {reason: detail for reason, check in checks if (detail := check(pod))}
 
 
 def _containers(pod: Document) -> Iterator[Document]:

@@ -4,23 +4,13 @@
 import re
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors
-from trainwright.controller.local.apiserver.kinds.places import entries
+from trainwright.controller.local.apiserver.kinds.metadata import entries
 from trainwright.controller.local.apiserver.kinds.rules import register
-from trainwright.controller.local.apiserver.kinds.strategy import ResetFields
+from trainwright.controller.local.apiserver.kinds.strategy import BuiltInStrategy, ResetFields
 from trainwright.controller.local.cel.expression import compiled_over
 from trainwright.controller.local.types.errors import invalid
 
-_IDENTIFIER = re.compile(
-    "(?!(as|break|const|continue|else|false|for|function|if|import|in|let|loop|namespace|null|package|return|true|var"
-    "|void|while)$)[_a-zA-Z][_a-zA-Z0-9]*"
-)
-_REQUEST = re.compile(
-    r"(?<![\w.'\"])request\.(?!(?:kind|resource|subResource|requestKind|requestResource|requestSubResource|name|namespace"
-    r"|operation|userInfo|dryRun|options)\b)(\w+)"
-)
-"""Fields of a request in an expression that it does not have."""
 _AUTHORIZER = re.compile(r"\bauthorizer\b")
 USED = re.compile(r"\bvariables\.(\w+)")
 """Variables in an expression."""
@@ -73,9 +63,6 @@ def _policy_errors(spec: Document, field: str, _: Document) -> Errors:
         for index, one in enumerate(entries(spec, name)):
             usable = declared[:index] if name == "variables" else declared
             found += _expression_errors(one.get(key) or "", f"{field}.{name}[{index}].{key}", known, wanted, usable)
-    for index, name in enumerate(declared):
-        if name and not _IDENTIFIER.fullmatch(name):
-            found.append(invalid(f"{field}.variables[{index}].name", name, "must be a valid CEL identifier"))
     return found
 
 
@@ -93,8 +80,6 @@ def _expression_errors(text: str, field: str, variables: tuple[str, ...], wanted
         found = compiled_over(text, variables).result.partition("<")[0]
     except ValueError as error:
         return [invalid(field, text, f"compilation failed: {error}")]
-    if unknown := _REQUEST.search(text):
-        return [invalid(field, text, f"compilation failed: undefined field {unknown[1]!r} of request")]
     if missing := set(USED.findall(text)).difference(declared):
         return [invalid(field, text, f"compilation failed: undeclared variables {', '.join(sorted(missing))}")]
     fits = "dyn" in (wanted, found) or found == wanted

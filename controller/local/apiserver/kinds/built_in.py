@@ -5,26 +5,25 @@ The kinds that are answered and not stored, such as reviews, are here too.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds import others
 from trainwright.controller.local.apiserver.kinds.admission import PolicyStrategy
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
-from trainwright.controller.local.apiserver.kinds.custom import DefinitionStrategy
+from trainwright.controller.local.apiserver.kinds.definition_strategy import DefinitionStrategy
 from trainwright.controller.local.apiserver.kinds.jobs import JobStrategy
-from trainwright.controller.local.apiserver.kinds.places import entries, part
+from trainwright.controller.local.apiserver.kinds.metadata import entries, part
 from trainwright.controller.local.apiserver.kinds.pods import PodStrategy
 from trainwright.controller.local.apiserver.kinds.podspecs import CONTAINER_FIELDS
 from trainwright.controller.local.apiserver.kinds.registry import (
     ALL_VERBS,
-    Conversion,
     Resource,
     ResourceRegistry,
     model_of_body,
 )
 from trainwright.controller.local.apiserver.kinds.services import ServiceStrategy
-from trainwright.controller.local.apiserver.kinds.strategy import Strategy
+from trainwright.controller.local.apiserver.kinds.strategy import BuiltInStrategy, Strategy
 from trainwright.controller.local.apiserver.merge import fieldset
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, Subresource, recorded
@@ -194,10 +193,6 @@ ACTED_ON = frozenset(
     }
 )
 """Kinds that something of this process acts on."""
-_CONVERSIONS: dict[tuple[str, str], tuple[Conversion, Conversion]] = {
-    ("events.k8s.io/v1", "Event"): (others.to_core, others.to_events),
-}
-"""To the stored form, and back, of versions that are not the one that is stored."""
 _NOT_SERVED = frozenset({"attach", "ephemeralcontainers", "proxy", "resize"})
 """Subresources of the real server that there are none of."""
 
@@ -221,20 +216,14 @@ def built_in_kinds(*, for_others: bool, rbac: bool = False) -> list[Resource]:
 
 
 def _built_in(kind: RecordedKind, *, for_others: bool, rbac: bool) -> Resource:
-    key = (kind.api_version, kind.kind)
     strategy = _STRATEGIES.get(f"{kind.api_version} {kind.kind}", BuiltInStrategy)(kind)
     strategy.undone = undone(kind, acted_on=kind.kind in ACTED_ON, for_others=for_others, rbac=rbac)
-    to_storage, from_storage = _CONVERSIONS.get(key, (None, None))
-    return resource_of(kind, strategy, to_storage=to_storage, from_storage=from_storage)
+    if (kind.api_version, kind.kind) == ("events.k8s.io/v1", "Event"):
+        return replace(resource_of(kind, strategy), to_storage=others.to_core, from_storage=others.to_events)
+    return resource_of(kind, strategy)
 
 
-def resource_of(
-    row: RecordedKind,
-    strategy: Strategy,
-    *,
-    to_storage: Conversion | None = None,
-    from_storage: Conversion | None = None,
-) -> Resource:
+def resource_of(row: RecordedKind, strategy: Strategy) -> Resource:
     """A built-in kind as it is served; what of its subresources there is here."""
     subresources = {one.name: one for one in row.subresources if one.name not in _NOT_SERVED}
     return Resource(
@@ -242,6 +231,4 @@ def resource_of(
         strategy=strategy,
         managers=_managers(row, strategy, subresources.values()),
         subresources=subresources,
-        to_storage=to_storage,
-        from_storage=from_storage,
     )

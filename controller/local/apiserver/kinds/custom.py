@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom resources, by the schema of their version, and the definitions that have the schemas."""
+"""Custom resources, by the schema of their version."""
 
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
-import msgspec
-
-from trainwright.api.conditions import set_condition
 from trainwright.api.names import qualified
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, Strategy, set_or_drop
+from trainwright.controller.local.apiserver.kinds.metadata import set_or_drop
+from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.schema.crd import Schema, unknown_field
-from trainwright.controller.local.apiserver.schema.definitions import (
-    set_defaults,
-    unrecognized_formats,
-    validate_definition,
-)
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.types.errors import DocumentError
 from trainwright.controller.local.values import quoted
@@ -39,8 +32,6 @@ class CustomStrategy(Strategy):
     def __init__(self, schema: Document | None, *, has_status: bool) -> None:
         self._source = schema
         self._has_status = has_status
-        self._excused: tuple[Document | None, list[DocumentError]] = (None, [])
-        """The object whose errors were asked for last, and the forgiven ones, of which the client is warned."""
 
     @cached_property
     def _schema(self) -> Schema | None:
@@ -84,18 +75,14 @@ class CustomStrategy(Strategy):
     def warnings(self, new: Document, old: Document | None) -> list[str]:
         before = set(((old or {}).get("metadata") or {}).get("finalizers") or ())
         added = sorted(set(new["metadata"].get("finalizers") or ()) - before)
-        judged, excused = self._excused
-        forgiven = [str(error) for error in excused] if judged is new else []
-        return [*forgiven, *(text for name in added for text in _finalizer_warnings(name))]
+        return [text for name in added for text in _finalizer_warnings(name)]
 
     def errors(
         self, known: list[DocumentError], new: Document, old: Document | None, subresource: str
     ) -> list[DocumentError]:
         if self._schema is None:
             return known
-        excused: list[DocumentError] = []
-        self._excused = new, excused
-        return self._schema.validate(new, old, status=subresource == "status", known=known, excused=excused)
+        return self._schema.validate(new, old, status=subresource == "status", known=known)
 
 
 def _finalizer_warnings(name: str) -> list[str]:
@@ -124,83 +111,3 @@ def _write_whole_numbers(value: Any) -> None:
                 value[key] = int(inner)
         elif type(inner) is dict or type(inner) is list:
             _write_whole_numbers(inner)
-
-
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""The finalizer under which the objects of a definition are deleted before it."""
-
-
-PENDING = "InstanceDeletionPending"
-"""The reason of the condition Terminating until the objects of a definition are being deleted."""
-
-
-def set_terminating(document: Document, reason: str, message: str, moment: str) -> None:
-    """Say in the condition Terminating how far the deletion is."""
-    state = document.get("status") or {}
-    condition = {"type": "Terminating", "status": "True", "reason": reason, "message": message}
-    document["status"] = {**state, "conditions": set_condition(state.get("conditions"), condition, at=moment)}
-
-
-class DefinitionStrategy(Strategy):
-    """The strategy of CustomResourceDefinitions."""
-
-    unconditional_update = False
-    marks_time_only = True
-    reset_fields: ResetFields = {"": (("status",),), "status": (("spec",),)}  # noqa: RUF012 - never changed
-
-    def default(self, document: Document) -> None:
-        set_defaults(document)
-
-    def prepare_for_create(self, document: Document) -> None:
-        document["metadata"]["generation"] = 1
-        names = {"plural": "", "kind": ""}
-        document["status"] = {"conditions": None, "acceptedNames": names, "storedVersions": _storage(document)}
-
-    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
-        if subresource == "status":
-            set_or_drop(new, "spec", old.get("spec"))
-            return
-        set_or_drop(new, "status", old.get("status"))
-        if new.get("spec") != old.get("spec"):
-            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
-        stored = (new.get("status") or {}).get("storedVersions") or []
-        if missing := [name for name in _storage(new) if name not in stored]:
-            new["status"] = {**(new.get("status") or {}), "storedVersions": [*stored, *missing]}
-
-    def begin_deletion(self, document: Document) -> None:
-        finalizers = document["metadata"].get("finalizers") or []
-        if CLEANUP not in finalizers:
-            document["metadata"]["finalizers"] = [*finalizers, CLEANUP]
-        text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-        set_terminating(document, PENDING, text, document["metadata"]["deletionTimestamp"])
-
-    def is_held(self, document: Document) -> bool:
-        # Until the first deletion, which adds the finalizer.
-        return not document["metadata"].get("deletionTimestamp")
-
-    def errors(
-        self, known: list[DocumentError], new: Document, old: Document | None, subresource: str
-    ) -> list[DocumentError]:
-        if subresource == "status":
-            return known
-        found = validate_definition(new, old)
-        return found if old is None else [*known, *found]
-
-    def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
-        return list(_format_warnings(msgspec.json.encode(new["spec"].get("versions") or ())))
-
-
-def _storage(definition: Document) -> list[str]:
-    """The version in which objects are stored, if there is one."""
-    return [version["name"] for version in definition["spec"].get("versions") or () if version.get("storage")][:1]
-
-
-@lru_cache(maxsize=32)
-def _format_warnings(versions: bytes) -> tuple[str, ...]:
-    """Remembered, because the same definitions are installed in each server of a process."""
-    found: dict[str, None] = {}
-    for version in msgspec.json.decode(versions):
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        for name in unrecognized_formats(schema) if schema else ():
-            found[f'unrecognized format "{name}"'] = None
-    return tuple(found)

@@ -18,7 +18,13 @@ from trainwright.api.conditions import find, set_condition
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.kinds.conversion import WebhookConversion
-from trainwright.controller.local.apiserver.kinds.custom import CLEANUP, PENDING, CustomStrategy, set_terminating
+from trainwright.controller.local.apiserver.kinds.custom import CustomStrategy
+from trainwright.controller.local.apiserver.kinds.definition_strategy import (
+    CLEANUP,
+    PENDING,
+    accepted_names,
+    set_terminating,
+)
 from trainwright.controller.local.apiserver.kinds.registry import (
     CUSTOM_VERBS,
     Conversion,
@@ -28,7 +34,6 @@ from trainwright.controller.local.apiserver.kinds.registry import (
     version_priority,
 )
 from trainwright.controller.local.apiserver.merge.fieldmanager import custom_resource_managers
-from trainwright.controller.local.apiserver.schema.definitions import accepted_names
 from trainwright.controller.local.apiserver.schema.published.kinds import STATUS_VERBS, Column, Subresource
 from trainwright.controller.local.apiserver.store import (
     Changed,

@@ -90,6 +90,13 @@ FORMATS: Mapping[str, Format] = {
         lambda name: "/" in name or name in _STANDARD_FINALIZERS,
         "name is neither a standard finalizer name nor is it fully qualified",
     ),
+    "dotted": _test(lambda name: not name or "." in name, "should be a domain with at least one dot"),
+    "mixed_case": lambda name: names.dns_label_1035(name.lower()),
+    "printable": _test(str.isprintable, "must only contain printable characters"),
+    "dotted_path": _matching(r"\..*", "must be a JSON path that begins with a dot"),
+    "path_of_spec": _matching(r"\.spec\..*", "must be a JSON path that begins with .spec."),
+    "path_of_status": _matching(r"\.status\..*", "must be a JSON path that begins with .status."),
+    "path_of_part": _matching(r"\.(spec|status)\..*", "must be a JSON path that begins with .spec. or .status."),
     "port": _port_number,
     "port_name": _port_name,
     "port_or_name": lambda port: _port_name(port) if isinstance(port, str) else _port_number(port),
@@ -100,6 +107,11 @@ FORMATS: Mapping[str, Format] = {
     ),
     "field_of_file": _matching(
         _FIELD_OF_FILE + r"|metadata\.(annotations|labels)", "is no field of a pod that a file can show"
+    ),
+    "identifier": _matching(
+        "(?!(as|break|const|continue|else|false|for|function|if|import|in|let|loop|namespace|null|package|return|true|var"
+        "|void|while)$)[_a-zA-Z][_a-zA-Z0-9]*",
+        "must be a valid CEL identifier",
     ),
     "indexes": _matching("|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*", "must be indexes and ranges, such as 0,2-4"),
     "header": _matching("[-A-Za-z0-9]+", "is no name of an HTTP header"),

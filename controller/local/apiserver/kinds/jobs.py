@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs: their selector, their defaults, and what no rule of `rules/jobs.json` says of their template and status."""
+"""Jobs: their selector, their defaults, and what no rule of `rules/jobs.json` says of their template."""
 
 from trainwright.api import names
 from trainwright.api.conditions import is_true
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, immutable_errors, same
-from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
-from trainwright.controller.local.apiserver.kinds.places import ensure, entries, part
+from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE, ensure, entries, part
 from trainwright.controller.local.apiserver.kinds.podspecs import fixed_part, pod_spec_warnings, selects
 from trainwright.controller.local.apiserver.kinds.rules import register
+from trainwright.controller.local.apiserver.kinds.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
-from trainwright.controller.local.types.errors import DocumentError, invalid, invalid_unshown, required
+from trainwright.controller.local.types.errors import DocumentError, invalid, required
 
 _JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _BACKOFF_LIMIT = 6
 _LARGEST = 2**31 - 1
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates", "affinity")
-_ENDS = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
-"""Conditions that end a Job, and those that come before them. All stay True once they are."""
 
 
 class JobStrategy(BuiltInStrategy):
@@ -65,7 +62,7 @@ class JobStrategy(BuiltInStrategy):
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         found = super().validate_update(new, old, subresource)
-        return found + (_status_errors(new, old) if subresource == "status" else _template_errors(new, old))
+        return found if subresource else found + _template_errors(new, old)
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:
         if old is not None:
@@ -148,34 +145,3 @@ def _template_errors(job: Document, old: Document) -> Errors:
         return immutable_errors(template, before, "spec.template")
     now, then = (fixed_part(part(one, "spec"), _SCHEDULING, "resources") for one in (template, before))
     return [] if same(now, then) else [invalid("spec.template.spec", part(template, "spec"), IMMUTABLE)]
-
-
-def _status_errors(job: Document, old: Document) -> Errors:
-    """What a controller under test may not write: ends without their reason, ends taken back, pods after the end."""
-    status, found = part(job, "status"), list[DocumentError]()
-
-    def wrong(text: str) -> None:
-        found.append(invalid_unshown("status.conditions", text))
-
-    now, then = (
-        {end for end in (*_ENDS, *_ENDS.values()) if is_true(part(one, "status").get("conditions"), end)}
-        for one in (job, old)
-    )
-    if then - now:
-        wrong(f"cannot disable the terminal conditions {', '.join(sorted(then - now))}")
-    complete, ended = "Complete" in now, now & _ENDS.keys()
-    if ended == then & _ENDS.keys():
-        return found
-    if complete and now & {"Failed", "FailureTarget"}:
-        wrong("cannot set Complete=True beside Failed=True or FailureTarget=True")
-    for end in ended:
-        if _ENDS[end] not in now:
-            wrong(f"cannot set {end}=True condition without the {_ENDS[end]}=true condition")
-    if complete and status.get("completionTime") is None:
-        found.append(required("status.completionTime", "completionTime is required for Complete jobs"))
-    if status.get("startTime") is None:
-        found.append(required("status.startTime", "startTime is required for finished job"))
-    for name in ("active", "terminating"):
-        if status.get(name):
-            found.append(invalid(f"status.{name}", status[name], f"{name}>0 is invalid for finished job"))
-    return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server itself writes into `metadata`, whatever the kind."""
+"""Reading and writing parts of documents, and what the server itself writes into `metadata`."""
 
 from datetime import datetime
 from typing import Any
@@ -93,3 +93,44 @@ def keep_system_fields(metadata: Document, old: Document) -> None:
     grace = old.get("deletionGracePeriodSeconds")
     if grace is not None and metadata.get("deletionGracePeriodSeconds") is None:
         metadata["deletionGracePeriodSeconds"] = grace
+
+
+# -------------------------------------------------------------- parts of documents
+
+
+def part(document: Document, field: str) -> Document:
+    """The object at a field, or an empty one that is not stored in the document."""
+    found: Document = document.get(field) or {}
+    return found
+
+
+def entries(document: Document, field: str) -> list[Document]:
+    """The list of objects at a field. The objects are those of the document, the list may not be."""
+    found: list[Document] = document.get(field) or []
+    return found
+
+
+def texts(document: Document, field: str) -> list[str]:
+    """The list of strings at a field."""
+    found: list[str] = document.get(field) or []
+    return found
+
+
+def ensure(document: Document, field: str, value: Any) -> None:
+    """Set a field whose Go type is a pointer, unless it is set."""
+    if document.get(field) is None:
+        document[field] = value
+
+
+def ensure_filled(document: Document, field: str, value: Any) -> None:
+    """Set a field whose Go type is no pointer: its zero value counts as absent."""
+    if not document.get(field):
+        document[field] = value
+
+
+def set_or_drop(document: Document, field: str, value: Any) -> None:
+    """Set a field, or take it out where the value is None."""
+    if value is None:
+        document.pop(field, None)
+    else:
+        document[field] = value

@@ -7,11 +7,17 @@ from collections.abc import Mapping
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors
-from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
+from trainwright.controller.local.apiserver.kinds.metadata import (
+    ensure,
+    ensure_filled,
+    entries,
+    part,
+    set_or_drop,
+    texts,
+)
 from trainwright.controller.local.apiserver.kinds.rules import register
-from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
+from trainwright.controller.local.apiserver.kinds.strategy import BuiltInStrategy, ResetFields
 from trainwright.controller.local.types.errors import invalid, required, too_long
 from trainwright.controller.local.types.go_json import normalize
 

@@ -3,22 +3,20 @@
 
 from trainwright.api import names, times
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors, same
-from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part
+from trainwright.controller.local.apiserver.kinds.metadata import ensure_filled, entries, part, set_or_drop
 from trainwright.controller.local.apiserver.kinds.podspecs import (
     default_pod_spec,
     fixed_part,
     pod_spec_warnings,
     quality_of_service,
 )
-from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
+from trainwright.controller.local.apiserver.kinds.strategy import BuiltInStrategy, ResetFields
 from trainwright.controller.local.types.errors import DocumentError, forbidden, invalid
 
 _CHANGEABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+    "`spec.tolerations` (only additions to existing tolerations)"
 )
 
 
@@ -39,9 +37,8 @@ class PodStrategy(BuiltInStrategy):
         default_pod_spec(spec)
         if spec.get("hostNetwork"):
             _open_host_ports(spec)
-        if spec["terminationGracePeriodSeconds"] < 0:
-            spec["terminationGracePeriodSeconds"] = 1
-        _default_status(document["status"])
+        if address := document["status"].get("podIP"):
+            ensure_filled(document["status"], "podIPs", [{"ip": address}])
 
     def prepare_for_create(self, document: Document) -> None:
         super().prepare_for_create(document)
@@ -86,7 +83,7 @@ class PodStrategy(BuiltInStrategy):
         # Without a node, or with its containers ended, no kubelet would confirm the end.
         if not grace or not spec.get("nodeName") or part(document, "status").get("phase") in ("Failed", "Succeeded"):
             return 0
-        return 1 if grace < 0 else int(grace)
+        return max(int(grace), 1)
 
 
 def _request_limits(container: Document) -> None:
@@ -102,14 +99,6 @@ def _open_host_ports(spec: Document) -> None:
         for container in entries(spec, field):
             for port in entries(container, "ports"):
                 ensure_filled(port, "hostPort", port.get("containerPort"))
-
-
-def _default_status(status: Document) -> None:
-    address, addresses = status.get("podIP"), status.get("podIPs")
-    if address and (not addresses or addresses[0].get("ip") != address):
-        status["podIPs"] = [{"ip": address}]
-    elif addresses:
-        status["podIP"] = addresses[0].get("ip")
 
 
 # -------------------------------------------------------------- updates

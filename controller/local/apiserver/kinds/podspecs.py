@@ -10,9 +10,8 @@ from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
 from trainwright.api.selectors import SelectorError, label_selector_of
 from trainwright.controller.local.apiserver.kinds.formats import Errors
-from trainwright.controller.local.apiserver.kinds.places import ensure_filled, entries, part
+from trainwright.controller.local.apiserver.kinds.metadata import ensure_filled, entries, part, set_or_drop
 from trainwright.controller.local.apiserver.kinds.rules import register
-from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
 from trainwright.controller.local.types.errors import invalid, required
 from trainwright.controller.local.types.model import builtin
 
@@ -25,11 +24,6 @@ TEMPLATES = {
 """Kinds with a template of pods, and where it is."""
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 _SOURCES = frozenset(builtin("io.k8s.api.core.v1.Volume").fields) - {"name"}
-_OLD_VOLUMES = {
-    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
-    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
-    "rbd": "deprecated in v1.28, non-functional in v1.31+",
-}
 _CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _ONE = 10**9
 """Billionths in one."""
@@ -145,25 +139,19 @@ def selects(selector: Document, labels: dict[str, str]) -> bool | None:
 
 
 def pod_spec_warnings(spec: Document, field: str) -> Iterator[str]:
-    """What people meet: old volumes, and variables that hide others."""
-    for index, volume in enumerate(entries(spec, "volumes")):
-        for kind in _OLD_VOLUMES.keys() & volume.keys():
-            yield f"{field}.volumes[{index}].{kind}: {_OLD_VOLUMES[kind]}"
+    """What people meet: variables that hide others."""
     for kind in CONTAINER_FIELDS:
         for index, container in enumerate(entries(spec, kind)):
-            yield from _hidden_variables(container, f"{field}.{kind}[{index}]")
-
-
-def _hidden_variables(container: Document, field: str) -> Iterator[str]:
-    seen: set[str] = set()
-    for index, variable in enumerate(entries(container, "env")):
-        name, value = variable.get("name") or "", variable.get("value") or ""
-        reference = f"$({name})"
-        # A value that goes on from the earlier one is fine.
-        extends = variable.get("valueFrom") is None and reference in value and value != reference
-        if name in seen and not extends:
-            yield f'{field}.env[{index}]: hides previous definition of "{name}", which may be dropped when using apply'
-        seen.add(name)
+            seen: set[str] = set()
+            for number, variable in enumerate(entries(container, "env")):
+                name, value = variable.get("name") or "", variable.get("value") or ""
+                reference = f"$({name})"
+                # A value that goes on from the earlier one is fine.
+                extends = variable.get("valueFrom") is None and reference in value and value != reference
+                if name in seen and not extends:
+                    where = f"{field}.{kind}[{index}].env[{number}]"
+                    yield f'{where}: hides previous definition of "{name}", which may be dropped when using apply'
+                seen.add(name)
 
 
 def quality_of_service(spec: Document) -> str:

@@ -8,6 +8,7 @@ A rule names a place with `at` and says what is refused there; `rules/rules.sche
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ import msgspec
 from trainwright.api import names
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.formats import FORMATS, Errors, immutable_errors, same
-from trainwright.controller.local.apiserver.kinds.places import places, value_at, values_of
 from trainwright.controller.local.types.errors import (
     DUPLICATE,
     FORBIDDEN,
@@ -113,7 +113,12 @@ def tables() -> Mapping[str, tuple[Rule, ...]]:
 def check(name: str, document: Document, where: str = "") -> Errors:
     """Errors of a document by the rules of a kind or struct; `where` is the place of the document."""
     rules = _ruleset(name)
-    return [] if _passes(rules, document) else [found for test in rules.tests for found in test(document, where)]
+    found = [(index, errors) for index, test in rules.always if (errors := test(document, where))]
+    by_field = rules.by_field
+    for field in document:
+        if field in by_field:
+            found += [(index, errors) for index, test in by_field[field] if (errors := test(document, where))]
+    return [one for _, errors in sorted(found, key=itemgetter(0)) for one in errors] if found else []
 
 
 def check_change(name: str, new: Document, old: Document) -> Errors:
@@ -126,43 +131,26 @@ _Test = Callable[[Document, str], Errors]
 
 
 class _Ruleset(NamedTuple):
-    """The rules of a kind or struct, compiled. Nearly all objects are good, so the rules are first tried by field."""
+    """The rules of a kind or struct, compiled, with their numbers."""
 
-    tests: tuple[_Test, ...]
-    always: tuple[_Test, ...]
+    always: list[tuple[int, _Test]]
     """Those that look for what is missing."""
-    by_field: Mapping[str, tuple[_Test, ...]]
+    by_field: Mapping[str, list[tuple[int, _Test]]]
     """The others, by the field without which there is nothing to look at."""
-    changes: tuple[Rule, ...]
-
-
-def _passes(rules: _Ruleset, document: Document) -> bool:
-    for test in rules.always:
-        if test(document, ""):
-            return False
-    by_field = rules.by_field
-    for name in document:
-        if name in by_field:
-            for test in by_field[name]:
-                if test(document, ""):
-                    return False
-    return True
+    changes: list[Rule]
 
 
 @cache
 def _ruleset(name: str) -> _Ruleset:
+    always: list[tuple[int, _Test]] = []
+    by_field: dict[str, list[tuple[int, _Test]]] = {}
     rules = tables().get(name, ())
-    tests: list[_Test] = []
-    always: list[_Test] = []
-    by_field: dict[str, list[_Test]] = {}
-    for rule in rules:
+    for index, rule in enumerate(rules):
         if (test := _compiled(rule)) is not None:
-            tests.append(test)
             at_once = (rule.present or rule.required) and "." not in rule.at and "[" not in rule.at
             first = "" if at_once else rule.at.partition(".")[0].removesuffix("[*]")
-            (by_field.setdefault(first, []) if first else always).append(test)
-    fields = {field: tuple(found) for field, found in by_field.items()}
-    return _Ruleset(tuple(tests), tuple(always), fields, tuple(rule for rule in rules if rule.immutable or rule.fixed))
+            (by_field.setdefault(first, []) if first else always).append((index, test))
+    return _Ruleset(always, by_field, [rule for rule in rules if rule.immutable or rule.fixed])
 
 
 def _compiled(rule: Rule) -> _Test | None:
@@ -232,6 +220,68 @@ def _named(rule: Rule, place: str, where: str) -> str:
     for step in place[len(where) :].split("[")[1:]:
         made = made.replace("[*]", f"[{step.partition(']')[0]}]", 1)
     return made
+
+
+# -------------------------------------------------------------- places
+
+Place = tuple[str, Any]
+"""Where something is, such as `spec.rules[0].host`, and what is there."""
+
+
+def places(document: Document, path: str, where: str = "") -> Iterator[Place]:
+    """What is at a path, whose step `x[*]` is each item of `x`. A last step that leads nowhere gives None.
+
+    `where` is the place of the document; an empty path is the document.
+    """
+    if not path:
+        yield where, document
+        return
+    step, _, rest = path.partition(".")
+    name = step.removesuffix("[*]")
+    held, here = document.get(name), f"{where}.{name}" if where else name
+    if name != step:
+        for index, item in enumerate(held or ()):
+            if not rest:
+                yield f"{here}[{index}]", item
+            elif isinstance(item, dict):
+                yield from places(item, rest, f"{here}[{index}]")
+    elif not rest:
+        yield here, held
+    elif isinstance(held, dict):
+        yield from places(held, rest, here)
+
+
+@cache
+def values_of(path: str) -> Callable[[Document], Iterable[Any]]:
+    """What finds the values at the places of a path. It is compiled, because rules of all objects use it."""
+    if not path:
+        return lambda document: (document,)
+    step, _, rest = path.partition(".")
+    name, inner = step.removesuffix("[*]"), values_of(rest)
+    if name != step:
+        if not rest:
+            return lambda document: document.get(name) or ()
+        return lambda document: [
+            value for item in document.get(name) or () if isinstance(item, dict) for value in inner(item)
+        ]
+    if not rest:
+        return lambda document: (document.get(name),)
+
+    def found(document: Document) -> Iterable[Any]:
+        held = document.get(name)
+        return inner(held) if isinstance(held, dict) else ()
+
+    return found
+
+
+def value_at(document: Document, path: str) -> Any:
+    """The value at a path without `[*]`; None where the path leads nowhere."""
+    if "." not in path:
+        return document.get(path)
+    value: Any = document
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 # -------------------------------------------------------------- what rules say

@@ -9,10 +9,10 @@ import hashlib
 from ipaddress import IPv4Address
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.formats import Errors
-from trainwright.controller.local.apiserver.kinds.places import ensure, ensure_filled, entries, part, texts
+from trainwright.controller.local.apiserver.kinds.metadata import ensure, ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.kinds.rules import register
+from trainwright.controller.local.apiserver.kinds.strategy import BuiltInStrategy
 from trainwright.controller.local.types.errors import DocumentError, invalid, required
 
 HEADLESS = "None"

@@ -46,7 +46,7 @@ _LARGEST_FLOAT32 = 3.4028235677973366e38
 class SchemaProblem:
     """One thing that is wrong with a value."""
 
-    __slots__ = ("fixed", "nowhere", "reason", "steps", "text", "value")
+    __slots__ = ("nowhere", "reason", "steps", "text", "value")
 
     def __init__(
         self,
@@ -64,8 +64,6 @@ class SchemaProblem:
         """The way to the value, backwards."""
         self.nowhere = nowhere
         """The server names the field in the text only."""
-        self.fixed = 0
-        """So many of the first steps lie in `anyOf`, `allOf` or `oneOf`: unchanged values are not excused there."""
 
     @property
     def name(self) -> str:
@@ -188,12 +186,6 @@ def _alternative_checks(schema: Schema, compile_inner: Compile) -> list[Check]:
     return made
 
 
-def _fixed(problems: list[SchemaProblem]) -> list[SchemaProblem]:
-    for problem in problems:
-        problem.fixed = len(problem.steps)
-    return problems
-
-
 def _unplaced(text: str) -> SchemaProblem:
     """A problem that names the field in its text alone."""
     return SchemaProblem(text, nowhere=True)
@@ -208,7 +200,7 @@ def _any_of(alternatives: list[Checks]) -> Check:
                 return None
             results.append(problems)
         # The problems of the alternative that came nearest say most.
-        return _fixed([_unplaced("must validate at least one schema (anyOf)"), *min(results, key=len)])
+        return [_unplaced("must validate at least one schema (anyOf)"), *min(results, key=len)]
 
     return check
 
@@ -221,7 +213,7 @@ def _one_of(alternatives: list[Checks]) -> Check:
             return None
         told = f"Found {valid} valid alternatives" if valid else "Found none valid"
         failed = _unplaced(f"must validate one and only one schema (oneOf). {told}")
-        return _fixed([failed, *min(results, key=len)])
+        return [failed, *min(results, key=len)]
 
     return check
 
@@ -229,7 +221,7 @@ def _one_of(alternatives: list[Checks]) -> Check:
 def _all_of(alternatives: list[Checks]) -> Check:
     def check(value: Any) -> list[SchemaProblem] | None:
         failed = [problem for checks in alternatives for problem in run(checks, value)]
-        return _fixed([*failed, _unplaced("must validate all the schemas (allOf)")]) if failed else None
+        return [*failed, _unplaced("must validate all the schemas (allOf)")] if failed else None
 
     return check
 

@@ -7,24 +7,19 @@ the rules are compiled, in `checks` and `rules`.
 Source: `apiextensions-apiserver/pkg/apiserver/schema/{pruning,defaulting,listtype,objectmeta}`.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from trainwright.api import names
-from trainwright.controller.local.apiserver.schema.checks import SchemaProblem, compile_checks, problems_of
+from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata, validate_metadata
-from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, Correlation, is_excused, rule_errors
-from trainwright.controller.local.types.errors import (
-    BLOCKING,
-    DocumentError,
-    duplicate,
-    invalid,
-    required,
-)
+from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, rule_errors
+from trainwright.controller.local.types.errors import BLOCKING, NOWHERE, DocumentError, duplicate, invalid, required
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 from trainwright.controller.local.types.model import ATOMIC, OF_OBJECTS, Mark, Type, custom_type
-from trainwright.controller.local.values import SCALARS, Step, copied, json_text, path_text
+from trainwright.controller.local.values import SCALARS, Step, copied, equal, json_text, path_text
 
 Document = dict[str, Any]
 Way = list[Step]
@@ -83,7 +78,6 @@ class Schema:
         *,
         status: bool = False,
         known: Sequence[DocumentError] = (),
-        excused: list[DocumentError] | None = None,
     ) -> list[DocumentError]:
         """The errors of a create or, with the stored object, of an update. Unchanged values are excused.
 
@@ -92,43 +86,40 @@ class Schema:
             old: the stored object.
             status: it is an update through the endpoint `status`, so the values of nothing else are checked.
             known: errors of its metadata; they come first, and after some of them no rule is evaluated.
-            excused: gets the errors of rules that are forgiven, because the value has not changed.
         """
+
+        def is_old(path: str) -> bool:
+            return old is not None and _is_unchanged(new, old, path)
+
         found = list(known)
-        root = Correlation(self.type, new, old) if old is not None else None
         if not status:
-            found += [one.located() for one in _unexcused(problems_of(self._checks, new), root)]
+            found += [one for each in problems_of(self._checks, new) if not is_old((one := each.located()).field)]
             found += embedded_errors(self.type, new)
         elif "status" in new:
-            problems = _unexcused(problems_of(self._status_checks, new["status"]), root and root.at("status"))
-            found += [problem.located("status") for problem in problems]
-        found += self._list_errors(new, old)
-        return found + self._rule_errors(new, old, found, root, excused)
-
-    def _list_errors(self, new: Document, old: Document | None) -> list[DocumentError]:
-        errors = list_errors(self.type, new)
+            problems = (each.located("status") for each in problems_of(self._status_checks, new["status"]))
+            found += [one for one in problems if not is_old(one.field)]
+        wrong_lists = list_errors(self.type, new)
         # An object that had such errors before may have others now.
-        return [] if errors and old is not None and list_errors(self.type, old) else errors
-
-    def _rule_errors(
-        self,
-        new: Document,
-        old: Document | None,
-        found: list[DocumentError],
-        root: Correlation | None,
-        excused: list[DocumentError] | None,
-    ) -> list[DocumentError]:
+        found += [] if wrong_lists and old is not None and list_errors(self.type, old) else wrong_lists
         if "rule" not in self.type.marks:
-            return []
+            return found
         if any(one.reason in BLOCKING for one in found):
-            return [UNCHECKED]
-        return rule_errors(self.type, new, old, root=root, excused=excused)
+            return [*found, UNCHECKED]
+        return [*found, *rule_errors(self.type, new, old, is_old=is_old)]
 
 
-def _unexcused(problems: list[SchemaProblem], root: Correlation | None) -> list[SchemaProblem]:
-    if root is None or not problems:
-        return problems
-    return [one for one in problems if not is_excused(root, reversed(one.steps[one.fixed :]))]
+_FIELD = re.compile(r"[^.\[\]]+")
+
+
+def _is_unchanged(new: Any, old: Any, path: str) -> bool:
+    """Whether the field at a path is as it was, or an object around it; of lists, all of it (KEP-4008)."""
+    for name in _FIELD.findall(path.partition("[")[0]) if path != NOWHERE else ():
+        if type(new) is not dict or type(old) is not dict or name not in new or name not in old:
+            return False
+        new, old = new[name], old[name]
+        if equal(new, old):
+            return True
+    return False
 
 
 def unknown_field(path: str) -> str:

@@ -357,4 +357,4 @@ def _errors_of_default(schema: Schema, path: str) -> Errors:
         located = one.located()
         yield located._replace(field=path if located.field == NOWHERE else join(path, located.field))
     if not problems:
-        yield from rule_errors(kind, decoded, decoded, path) or rule_errors(kind, decoded, None, path)
+        yield from list(rule_errors(kind, decoded, decoded, path)) or rule_errors(kind, decoded, None, path)

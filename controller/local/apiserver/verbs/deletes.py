@@ -15,8 +15,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
-from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
-from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
+from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN, set_or_drop
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.info import (
     RequestInfo,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cases import cases
 from tests.integration.local.random_writes import groups
-from trainwright.controller.local.apiserver.schema.definitions import (
+from trainwright.controller.local.apiserver.kinds.definition_strategy import (
     accepted_names,
     set_defaults,
     validate_definition,

@@ -59,10 +59,3 @@ def test_the_template_of_a_job(spec: Document, status: Document, path: str, valu
     old["status"] = status
     found = changed(JOBS, old, {path: value})
     assert set(found) == ({f"Invalid {field}"} if field else set())
-
-
-def test_what_is_not_changed_in_a_status_is_not_checked() -> None:
-    old = created(JOBS, job_spec())
-    old["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
-    assert changed(JOBS, old, {"status.succeeded": 1}, "status") == []
-    assert "Invalid status.conditions" in changed(JOBS, old, {"status.conditions": []}, "status")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trainwright.controller.local.apiserver.kinds.built_in import built_in_kinds
-from trainwright.controller.local.apiserver.kinds.built_in_strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.registry import Resource
+from trainwright.controller.local.apiserver.kinds.strategy import BuiltInStrategy
 from trainwright.controller.local.types.go_json import DocumentDecodeError, decode, normalize
 from trainwright.controller.local.types.model import EXTENSIONS, builtin
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CustomResourceDefinitions themselves: their defaults, their errors at a create and an update, names and conditions.
+"""CustomResourceDefinitions themselves: their defaults, names and errors. `rules/definitions.json` has most of these.
 
 The server holds what all versions have alike in one place, and its messages say so: `spec.validation` is the schema of
 each version. Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation`. Costs of rules are not estimated.
@@ -12,29 +12,102 @@ from typing import Any
 import msgspec
 
 from trainwright.api import names
+from trainwright.api.conditions import is_true, set_condition
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.kinds.formats import Errors
+from trainwright.controller.local.apiserver.kinds.metadata import set_or_drop
+from trainwright.controller.local.apiserver.kinds.rules import check, check_change, register
+from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, Strategy
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.schema.rules import FieldPathError, resolve
 from trainwright.controller.local.apiserver.schema.structural import SchemaReview
-from trainwright.controller.local.types.errors import (
-    DocumentError,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    too_many,
-)
+from trainwright.controller.local.types.errors import DocumentError, duplicate, invalid, required, too_many
 from trainwright.controller.local.types.model import custom_part
 from trainwright.controller.local.values import quoted
 
-Document = dict[str, Any]
-Schema = Mapping[str, Any]
-Errors = Iterator[DocumentError]
-
-_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_RULES = "apiextensions.k8s.io/v1 CustomResourceDefinition"
 _MOST_SELECTABLE = 8
 _SHARED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
+
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer under which the objects of a definition are deleted before it."""
+PENDING = "InstanceDeletionPending"
+"""The reason of the condition Terminating until the objects of a definition are being deleted."""
+
+
+def set_terminating(document: Document, reason: str, message: str, moment: str) -> None:
+    """Say in the condition Terminating how far the deletion is."""
+    state = document.get("status") or {}
+    condition = {"type": "Terminating", "status": "True", "reason": reason, "message": message}
+    document["status"] = {**state, "conditions": set_condition(state.get("conditions"), condition, at=moment)}
+
+
+class DefinitionStrategy(Strategy):
+    """The strategy of CustomResourceDefinitions."""
+
+    unconditional_update = False
+    marks_time_only = True
+    reset_fields: ResetFields = {"": (("status",),), "status": (("spec",),)}  # noqa: RUF012 - never changed
+
+    def default(self, document: Document) -> None:
+        set_defaults(document)
+
+    def prepare_for_create(self, document: Document) -> None:
+        document["metadata"]["generation"] = 1
+        names = {"plural": "", "kind": ""}
+        document["status"] = {"conditions": None, "acceptedNames": names, "storedVersions": _storage(document)}
+
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        if subresource == "status":
+            set_or_drop(new, "spec", old.get("spec"))
+            return
+        set_or_drop(new, "status", old.get("status"))
+        if new.get("spec") != old.get("spec"):
+            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+        stored = (new.get("status") or {}).get("storedVersions") or []
+        if missing := [name for name in _storage(new) if name not in stored]:
+            new["status"] = {**(new.get("status") or {}), "storedVersions": [*stored, *missing]}
+
+    def begin_deletion(self, document: Document) -> None:
+        finalizers = document["metadata"].get("finalizers") or []
+        if CLEANUP not in finalizers:
+            document["metadata"]["finalizers"] = [*finalizers, CLEANUP]
+        text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        set_terminating(document, PENDING, text, document["metadata"]["deletionTimestamp"])
+
+    def is_held(self, document: Document) -> bool:
+        # Until the first deletion, which adds the finalizer.
+        return not document["metadata"].get("deletionTimestamp")
+
+    def errors(
+        self, known: list[DocumentError], new: Document, old: Document | None, subresource: str
+    ) -> list[DocumentError]:
+        if subresource == "status":
+            return known
+        found = validate_definition(new, old)
+        return found if old is None else [*known, *found]
+
+    def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
+        return list(_format_warnings(msgspec.json.encode(new["spec"].get("versions") or ())))
+
+
+def _storage(definition: Document) -> list[str]:
+    """The version in which objects are stored, if there is one."""
+    return [version["name"] for version in definition["spec"].get("versions") or () if version.get("storage")][:1]
+
+
+@lru_cache(maxsize=32)
+def _format_warnings(versions: bytes) -> tuple[str, ...]:
+    """Remembered, because the same definitions are installed in each server of a process."""
+    found: dict[str, None] = {}
+    for version in msgspec.json.decode(versions):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        for _, name in SchemaReview(schema, "").formats if schema else ():
+            found[f'unrecognized format "{name}"'] = None
+    return tuple(found)
+
+
+# -------------------------------------------------------------- names and defaults
 
 
 def accepted_names(definition: Document, others: Iterable[Document]) -> tuple[Document, list[Document]]:
@@ -110,9 +183,7 @@ def set_defaults(definition: Document) -> None:
         status["storedVersions"] = stored[:1]
 
 
-def unrecognized_formats(schema: Schema) -> list[str]:
-    """The formats of a schema that are not checked; each gives a warning `unrecognized format "…"`."""
-    return [form for _, form in SchemaReview(schema, "").formats]
+# -------------------------------------------------------------- errors
 
 
 def validate_definition(new: Document, old: Document | None = None) -> list[DocumentError]:
@@ -129,9 +200,11 @@ def validate_definition(new: Document, old: Document | None = None) -> list[Docu
     else:
         found = validate_metadata_update(new.get("metadata", {}), old.get("metadata", {}))
     found += _errors_of_spec(msgspec.json.encode(spec))
+    found += check(_RULES, {"status": new.get("status")})
     if old is not None:
-        found += _immutable(spec, old)
-    found += _name_errors(new.get("status", {}).get("acceptedNames", {}), "status.acceptedNames")
+        found += check_change(_RULES, new, old)
+        if is_true((old.get("status") or {}).get("conditions"), "Established"):
+            found += check_change(f"{_RULES}/established", new, old)
     found += _stored_versions(new)
     if spec.get("preserveUnknownFields") and not (old or {}).get("spec", {}).get("preserveUnknownFields"):
         wrong = "cannot be true; set x-kubernetes-preserve-unknown-fields in spec.versions[*].schema instead"
@@ -140,152 +213,50 @@ def validate_definition(new: Document, old: Document | None = None) -> list[Docu
 
 
 @lru_cache(maxsize=32)
-def _errors_of_spec(spec: bytes) -> tuple[DocumentError, ...]:
+def _errors_of_spec(encoded: bytes) -> tuple[DocumentError, ...]:
     """Remembered, because the same definitions are installed in each server of a process."""
-    return tuple(_spec_errors(msgspec.json.decode(spec)))
-
-
-def _spec_errors(spec: Document) -> Errors:
-    group, scope = spec.get("group", ""), spec.get("scope", "")
+    spec: Document = msgspec.json.decode(encoded)
     versions: list[Document] = spec.get("versions") or []
-    yield from _texts("spec.group", [group], names.dns_subdomain, needed=True)
-    if group and "." not in group:
-        yield invalid("spec.group", group, "should be a domain with at least one dot")
-    yield from _choice("spec.scope", scope, ("Cluster", "Namespaced"))
     alike = {word for word in _SHARED if versions and all(one.get(word) == versions[0].get(word) for one in versions)}
+    found = check(_RULES, {"spec": spec})
     for index, version in enumerate(versions):
-        path = f"spec.versions[{index}]"
-        if (version.get("schema") or {}).get("openAPIV3Schema") is None:
-            yield required(f"{path}.schema.openAPIV3Schema")
-        yield from _texts(f"{path}.name", [version.get("name", "")], names.dns_label_1035)
-        yield from _deprecation(version, path)
         parts = {word: version.get(word) for word in _SHARED if word not in alike}
-        yield from _version_parts(parts, path, schema_name="schema")
-    yield from _version_names(versions)
-    for name in ("plural", "singular", "kind", "listKind"):
-        if not spec.get("names", {}).get(name):
-            yield required(f"spec.names.{name}")
-    yield from _name_errors(spec.get("names", {}), "spec.names")
+        found += _version_parts(parts, f"spec.versions[{index}]", schema_name="schema")
     if versions:
-        parts = {word: versions[0].get(word) for word in alike}
-        yield from _version_parts(parts, "spec", schema_name="validation")
-    yield from _conversion(spec.get("conversion"))
+        found += _version_parts({word: versions[0].get(word) for word in alike}, "spec", schema_name="validation")
+    return tuple(found)
 
 
-def _texts(path: str, given: Iterable[str], rule: names.NameRule, *, needed: bool = False) -> Errors:
-    """Each of the texts keeps a rule."""
-    for text in given:
-        if needed and not text:
-            yield required(path)
-        elif wrong := rule(text):
-            yield invalid(path, text, ",".join(wrong))
-
-
-def _choice(path: str, value: str, known: tuple[str, ...]) -> Errors:
-    if not value:
-        yield required(path, f"must be one of {', '.join(known)}")
-    elif value not in known:
-        yield not_supported(path, value, known)
-
-
-def _name_errors(given: Document, path: str) -> Errors:
-    for name in ("plural", "singular"):
-        yield from _texts(f"{path}.{name}", filter(None, [given.get(name)]), names.dns_label_1035)
-    for name in ("kind", "listKind"):
-        yield from _texts(f"{path}.{name}", filter(None, [given.get(name)]), _mixed_case)
-    if given.get("kind") and given.get("kind") == given.get("listKind"):
-        yield invalid(f"{path}.listKind", given["listKind"], "kind and listKind may not be the same")
-    for name in ("shortNames", "categories"):
-        for index, text in enumerate(given.get(name, ())):
-            yield from _texts(f"{path}.{name}[{index}]", [text], names.dns_label_1035)
-
-
-def _mixed_case(text: str) -> list[str]:
-    wrong = names.dns_label_1035(text.lower())
-    return [f"may have mixed case, but should otherwise match: {','.join(wrong)}"] if wrong else []
-
-
-def _version_names(versions: list[Document]) -> Errors:
-    found = [version.get("name", "") for version in versions]
-    if len(set(found)) != len(found):
-        yield invalid("spec.versions", found, "must contain unique version names")
-    if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid("spec.versions", found, "must have exactly one version marked as storage version")
-    # The first version is in a field of its own inside the server.
-    yield from _texts("spec.version", found[:1], names.dns_label_1035)
-
-
-def _deprecation(version: Document, path: str) -> Errors:
-    text = version.get("deprecationWarning")
-    if text is None:
-        return
-    wrong = ""
-    if not version.get("deprecated"):
-        wrong = "can only be set for deprecated versions"
-    elif not text or len(text.encode()) > 256:
-        wrong = "must be 1 to 256 bytes long"
-    elif not text.isprintable():
-        wrong = "must only contain printable characters"
-    if wrong:
-        yield invalid(f"{path}.deprecationWarning", text, wrong)
-
-
-def _conversion(conversion: Document | None) -> Errors:
-    if conversion is None:
-        return
-    strategy, webhook = conversion.get("strategy", ""), conversion.get("webhook")
-    field = "spec.conversion.webhook"
-    yield from _choice("spec.conversion.strategy", strategy, ("None", "Webhook"))
-    if strategy == "None" and webhook is not None:
-        yield forbidden(field, "should not be set when strategy is not set to Webhook")
-    elif strategy == "Webhook":
-        client = (webhook or {}).get("clientConfig") or {}
-        if (client.get("url") is None) == (client.get("service") is None):
-            yield required(f"{field}.clientConfig", "exactly one of url or service is required")
-        if not (webhook or {}).get("conversionReviewVersions"):
-            yield required(f"{field}.conversionReviewVersions", "must specify one of v1, v1beta1")
-
-
-def _version_parts(parts: Document, path: str, *, schema_name: str) -> Errors:
+def _version_parts(parts: Document, path: str, *, schema_name: str) -> Iterator[DocumentError]:
     schema = (parts.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None:
         yield from SchemaReview(schema, f"{path}.{schema_name}.openAPIV3Schema").errors
-    yield from _scale((parts.get("subresources") or {}).get("scale"), f"{path}.subresources.scale")
-    for index, column in enumerate(parts.get("additionalPrinterColumns") or ()):
-        yield from _column(column, f"{path}.additionalPrinterColumns[{index}]")
+    yield from check("VersionParts", parts, path)
     yield from _selectable(parts.get("selectableFields") or (), schema or {}, f"{path}.selectableFields")
 
 
-def _column(column: Document, path: str) -> Errors:
-    kind, form, way = column.get("type", ""), column.get("format", ""), column.get("jsonPath", "")
-    if not column.get("name"):
-        yield required(f"{path}.name")
-    if not kind:
-        yield required(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
-    elif kind not in _COLUMN_TYPES:
-        yield invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
-    if form and form not in _COLUMN_FORMATS:
-        yield invalid(f"{path}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}")
-    yield from _path(f"{path}.JSONPath", way, (".",))
+@register("version of definitions")
+def _version_errors(spec: Document, field: str, _: Document) -> Errors:
+    versions: list[Document] = spec.get("versions") or []
+    found = [version.get("name", "") for version in versions]
+    wrong: Errors = []
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        text = "must have exactly one version marked as storage version"
+        wrong.append(invalid(f"{field}.versions", found, text))
+    # The first version is in a field of its own inside the server.
+    return wrong + [
+        invalid(f"{field}.version", name, text) for name in found[:1] for text in names.dns_label_1035(name)
+    ]
 
 
-def _path(path: str, way: str, begins: tuple[str, ...]) -> Errors:
-    if not way:
-        yield required(path)
-    elif not way.startswith(begins):
-        yield invalid(path, way, f"must be a simple JSON path that begins with {' or '.join(begins)}")
+@register("kind and its list")
+def _kind_errors(given: Document, field: str, _: Document) -> Errors:
+    if not given.get("kind") or given["kind"] != given.get("listKind"):
+        return []
+    return [invalid(f"{field}.listKind", given["kind"], "kind and listKind may not be the same")]
 
 
-def _scale(scale: Document | None, path: str) -> Errors:
-    if scale is None:
-        return
-    yield from _path(f"{path}.specReplicasPath", scale.get("specReplicasPath", ""), (".spec.",))
-    yield from _path(f"{path}.statusReplicasPath", scale.get("statusReplicasPath", ""), (".status.",))
-    if way := scale.get("labelSelectorPath"):
-        yield from _path(f"{path}.labelSelectorPath", way, (".spec.", ".status."))
-
-
-def _selectable(fields: Any, schema: Schema, path: str) -> Errors:
+def _selectable(fields: Any, schema: Mapping[str, Any], path: str) -> Iterator[DocumentError]:
     seen: set[str] = set()
     kind = custom_part(schema)
     for index, field in enumerate(fields):
@@ -309,21 +280,7 @@ def _selectable(fields: Any, schema: Schema, path: str) -> Errors:
         yield too_many(path, len(seen), _MOST_SELECTABLE)
 
 
-def _immutable(spec: Document, old: Document) -> Errors:
-    before: Document = old["spec"]
-    conditions = (old.get("status") or {}).get("conditions") or ()
-    fields = [("group",), ("names", "plural")]
-    if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
-        fields = [("scope",), ("names", "kind"), *fields]
-    for steps in fields:
-        new_value, old_value = spec, before
-        for step in steps:
-            new_value, old_value = new_value.get(step, ""), old_value[step]
-        if new_value != old_value:
-            yield invalid(f"spec.{'.'.join(steps)}", new_value, "field is immutable")
-
-
-def _stored_versions(definition: Document) -> Errors:
+def _stored_versions(definition: Document) -> Iterator[DocumentError]:
     path = "status.storedVersions"
     stored: list[str] = definition.get("status", {}).get("storedVersions") or []
     versions: list[Document] = definition.get("spec", {}).get("versions") or []
