@@ -7,10 +7,11 @@ them in). Fields that a newer API server knows and a model does not are ignored 
 decoded object is ever written back whole.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from functools import cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, get_origin
+from types import MappingProxyType, NoneType, UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -76,8 +77,12 @@ class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         def __copy__(self) -> Self: ...  # every struct has it; msgspec's stubs do not say so
 
     def deepcopy(self) -> Self:
-        """A copy that shares immutable parts only. The compiler overrides this in each struct with mutable parts."""
-        return self.__copy__()
+        """A copy that shares immutable parts only: shallow, in C, and then copies of the mutable parts."""
+        copied = self.__copy__()
+        for name, copy in _mutable_parts(type(self)):
+            if (value := getattr(copied, name)) is not None:
+                setattr(copied, name, copy(value))
+        return copied
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.deepcopy()
@@ -135,6 +140,51 @@ def _zero(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         return empty(annotation)
     return _ZEROS.get(get_origin(annotation) or annotation)
+
+
+@cache
+def _mutable_parts(kind: type[Struct]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """The fields of a struct that can be changed in place, and what copies their values."""
+    found = ((field.name, _copier(field.type)) for field in msgspec.structs.fields(kind))
+    return tuple((name, copy) for name, copy in found if copy is not None)
+
+
+def _copier(annotation: Any) -> Callable[[Any], Any] | None:
+    """What copies a value of this type; None if it is immutable: text, a number, a truth value, or one of several."""
+    if annotation is Any:
+        return copy_open
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
+        return annotation.deepcopy
+    origin, *arguments = get_origin(annotation), *get_args(annotation)
+    if origin is Union or origin is UnionType:
+        present = [one for one in arguments if one is not NoneType]
+        return _copier(present[0]) if len(present) == 1 else None
+    if origin is list:
+        item = _copier(arguments[0])
+        return list if item is None else lambda values: [item(value) for value in values]
+    if origin is dict:
+        of_value = _copier(arguments[1])
+        return dict if of_value is None else lambda values: {key: of_value(value) for key, value in values.items()}
+    return None
+
+
+class OrEmpty(Generic[S]):
+    """`<field>_or_empty` of a struct: the struct in the field, or an empty one to read from: no check for None."""
+
+    def __init__(self, kind: type[S]) -> None:
+        self._kind = kind
+        self._nothing: S | None = None
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._field = sys.intern(name.removesuffix("_or_empty"))  # or each look-up misses the cache of attributes
+
+    def __get__(self, struct: Any, owner: type | None = None) -> S:
+        found: S | None = getattr(struct, self._field)
+        if found is not None:
+            return found
+        if self._nothing is None:
+            self._nothing = empty(self._kind)
+        return self._nothing
 
 
 def copy_open(value: Any) -> Any:

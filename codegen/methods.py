@@ -3,7 +3,6 @@
 
 - `MERGE`, a table: how several writers share its fields.
 - `<field>_or_empty` for each field that is a struct and may be absent: the struct, or an empty one to read from.
-- `deepcopy`: a shallow copy in C, followed by copies of the mutable parts.
 - `set_defaults`, which sets the defaults that the API server would set. Like the server it sets the defaults of a
   struct before those of the values inside it, and creates no absent objects. A default that a schema cannot express is
   a function `default_<Struct>` in the hand-written module `defaulting.py` of the package, which is called last.
@@ -78,49 +77,20 @@ def _union(annotation: ast.expr) -> list[ast.expr]:
 
 
 def accessors(made: Class, annotations: dict[str, str]) -> str:
-    """Text of the properties. Reading through them needs no check for None; `annotations` are texts by attribute."""
+    """Text of the attributes. Reading through them needs no check for None; `annotations` are texts by attribute."""
     rows: list[str] = []
     for item in made.fields:
         if item.required or shape_of(item.annotation).form is not Form.STRUCT:
             continue
         kind = annotations[item.attribute].strip('"').removesuffix(" | None")
-        told = f'"{kind}"' if item.forward else kind
-        rows.append(
-            f"    @property\n    def {item.attribute}_or_empty(self) -> {told}:\n"
-            f"        return self.{item.attribute} or empty({kind})\n"
-        )
-    return "\n".join(rows)
-
-
-def deepcopy(made: Class) -> str:
-    """Text of the method; empty for a struct without mutable parts, which inherits it."""
-    rows: list[str] = []
-    for item in made.fields:
-        shape = shape_of(item.annotation)
-        if shape.form is Form.PLAIN:
-            continue
-        name = f"n.{item.attribute}"
-        if item.required:
-            rows.append(f"        {name} = {_copied(shape, name)}\n")
+        if item.forward:  # its class is not defined yet
+            rows.append(
+                f'\n    @property\n    def {item.attribute}_or_empty(self) -> "{kind}":\n'
+                f"        return self.{item.attribute} or empty({kind})\n"
+            )
         else:
-            rows.append(f"        if {name} is not None:\n            {name} = {_copied(shape, name)}\n")
-    if not rows:
-        return ""
-    return f"    def deepcopy(self) -> Self:\n        n = self.__copy__()\n{''.join(rows)}        return n\n"
-
-
-def _copied(shape: FieldShape, value: str, depth: int = 0) -> str:
-    if shape.form is Form.STRUCT:
-        return f"{value}.deepcopy()"
-    if shape.form is Form.OPEN:
-        return f"copy_open({value})"
-    if shape.inner is None or shape.inner.form is Form.PLAIN:
-        return f"{value}.copy()"
-    item = f"x{depth or ''}"
-    inner = _copied(shape.inner, item, depth + 1)
-    if shape.form is Form.LIST:
-        return f"[{inner} for {item} in {value}]"
-    return f"{{k{depth or ''}: {inner} for k{depth or ''}, {item} in {value}.items()}}"
+            rows.append(f"    {item.attribute}_or_empty = OrEmpty({kind})\n")
+    return "".join(rows)
 
 
 def merges(catalog: Catalog, definition: Definition) -> str:

@@ -19,9 +19,9 @@ from trainwright.codegen.structs import MODULE, Class, StructField, StructModule
 _QUIET = "# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915, S105\n# fmt: off\n"
 _FROM = {
     "collections.abc": ("Mapping",),
-    "typing": ("Any", "ClassVar", "Literal", "Self"),
+    "typing": ("Any", "ClassVar", "Literal"),
     "msgspec": ("convert", "field"),
-    f"{API}.base": ("Merge", "Object", "Resource", "Struct", "copy_open", "empty"),
+    f"{API}.base": ("Merge", "Object", "OrEmpty", "Resource", "Struct", "empty"),
 }
 """The imports that generated code may need; each line imports the names that are used."""
 _WIDTH = 120
@@ -101,7 +101,6 @@ class _Writer:
             methods.merges(self._catalog, definition),
             "".join(_field(item, annotations[item.attribute], definition) for item in made.fields),
             methods.accessors(made, annotations),
-            methods.deepcopy(made),
             self._defaulting.method(made, definition, annotations),
         ]
         return "\n".join(part for part in parts if part)

@@ -5,11 +5,11 @@
 """The structs of config.trainer.kubeflow.org/v1alpha1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Struct, copy_open, empty
+from trainwright.api.base import Merge, OrEmpty, Struct
 
 
 class CertManagement(Struct, kw_only=True):
@@ -70,12 +70,6 @@ class ControllerConfigurationSpec(Struct, kw_only=True):
     """Objects of a kind that are reconciled at once, by Kind.group. Unset means 16 of
     TrainJob.trainer.kubeflow.org, and 1 of TrainingRuntime and of ClusterTrainingRuntime.
     """
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.group_kind_concurrency is not None:
-            n.group_kind_concurrency = n.group_kind_concurrency.copy()
-        return n
 
 
 class ControllerHealth(Struct, kw_only=True):
@@ -161,16 +155,6 @@ class Plugins(Struct, kw_only=True):
     """Plugins that run although they are off by default, by name."""
     settings: dict[str, dict[str, Any]] | None = None
     """Settings of each plugin, by its name; the plugin says what it knows."""
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.disabled is not None:
-            n.disabled = n.disabled.copy()
-        if n.enabled is not None:
-            n.enabled = n.enabled.copy()
-        if n.settings is not None:
-            n.settings = {k: copy_open(x) for k, x in n.settings.items()}
-        return n
 
 
 class ProgressPull(Struct, kw_only=True):
@@ -275,14 +259,6 @@ class TLSOptions(Struct, kw_only=True):
     next_protos: list[str] | None = field(name="nextProtos", default=None)
     """Protocols that are offered. Only http/1.1 can be."""
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.cipher_suites is not None:
-            n.cipher_suites = n.cipher_suites.copy()
-        if n.next_protos is not None:
-            n.next_protos = n.next_protos.copy()
-        return n
-
 
 class ControllerMetrics(Struct, kw_only=True):
     """The server of metrics."""
@@ -298,15 +274,7 @@ class ControllerMetrics(Struct, kw_only=True):
     auth: MetricsAuth | None = None
     """Who may read the metrics."""
 
-    @property
-    def auth_or_empty(self) -> MetricsAuth:
-        return self.auth or empty(MetricsAuth)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.auth is not None:
-            n.auth = n.auth.deepcopy()
-        return n
+    auth_or_empty = OrEmpty(MetricsAuth)
 
     def set_defaults(self) -> None:
         if self.bind_address is None:
@@ -341,21 +309,8 @@ class Progress(Struct, kw_only=True):
     pull: ProgressPull | None = None
     """Reports that the manager reads in pods."""
 
-    @property
-    def push_or_empty(self) -> ProgressPush:
-        return self.push or empty(ProgressPush)
-
-    @property
-    def pull_or_empty(self) -> ProgressPull:
-        return self.pull or empty(ProgressPull)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.push is not None:
-            n.push = n.push.deepcopy()
-        if n.pull is not None:
-            n.pull = n.pull.deepcopy()
-        return n
+    push_or_empty = OrEmpty(ProgressPush)
+    pull_or_empty = OrEmpty(ProgressPull)
 
     def set_defaults(self) -> None:
         if self.interval is None:
@@ -412,89 +367,19 @@ class Configuration(Struct, kw_only=True):
     plugins: Plugins | None = None
     """Which plugins run, and their settings."""
 
-    @property
-    def webhook_or_empty(self) -> ControllerWebhook:
-        return self.webhook or empty(ControllerWebhook)
-
-    @property
-    def metrics_or_empty(self) -> ControllerMetrics:
-        return self.metrics or empty(ControllerMetrics)
-
-    @property
-    def health_or_empty(self) -> ControllerHealth:
-        return self.health or empty(ControllerHealth)
-
-    @property
-    def leader_election_or_empty(self) -> LeaderElectionConfiguration:
-        return self.leader_election or empty(LeaderElectionConfiguration)
-
-    @property
-    def controller_or_empty(self) -> ControllerConfigurationSpec:
-        return self.controller or empty(ControllerConfigurationSpec)
-
-    @property
-    def cert_management_or_empty(self) -> CertManagement:
-        return self.cert_management or empty(CertManagement)
-
-    @property
-    def client_connection_or_empty(self) -> ClientConnection:
-        return self.client_connection or empty(ClientConnection)
-
-    @property
-    def status_server_or_empty(self) -> StatusServer:
-        return self.status_server or empty(StatusServer)
-
-    @property
-    def progress_or_empty(self) -> Progress:
-        return self.progress or empty(Progress)
-
-    @property
-    def tls_or_empty(self) -> TLSOptions:
-        return self.tls or empty(TLSOptions)
-
-    @property
-    def cleanup_or_empty(self) -> Cleanup:
-        return self.cleanup or empty(Cleanup)
-
-    @property
-    def recovery_or_empty(self) -> Recovery:
-        return self.recovery or empty(Recovery)
-
-    @property
-    def plugins_or_empty(self) -> Plugins:
-        return self.plugins or empty(Plugins)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.webhook is not None:
-            n.webhook = n.webhook.deepcopy()
-        if n.metrics is not None:
-            n.metrics = n.metrics.deepcopy()
-        if n.health is not None:
-            n.health = n.health.deepcopy()
-        if n.leader_election is not None:
-            n.leader_election = n.leader_election.deepcopy()
-        if n.controller is not None:
-            n.controller = n.controller.deepcopy()
-        if n.cert_management is not None:
-            n.cert_management = n.cert_management.deepcopy()
-        if n.client_connection is not None:
-            n.client_connection = n.client_connection.deepcopy()
-        if n.status_server is not None:
-            n.status_server = n.status_server.deepcopy()
-        if n.progress is not None:
-            n.progress = n.progress.deepcopy()
-        if n.feature_gates is not None:
-            n.feature_gates = n.feature_gates.copy()
-        if n.tls is not None:
-            n.tls = n.tls.deepcopy()
-        if n.cleanup is not None:
-            n.cleanup = n.cleanup.deepcopy()
-        if n.recovery is not None:
-            n.recovery = n.recovery.deepcopy()
-        if n.plugins is not None:
-            n.plugins = n.plugins.deepcopy()
-        return n
+    webhook_or_empty = OrEmpty(ControllerWebhook)
+    metrics_or_empty = OrEmpty(ControllerMetrics)
+    health_or_empty = OrEmpty(ControllerHealth)
+    leader_election_or_empty = OrEmpty(LeaderElectionConfiguration)
+    controller_or_empty = OrEmpty(ControllerConfigurationSpec)
+    cert_management_or_empty = OrEmpty(CertManagement)
+    client_connection_or_empty = OrEmpty(ClientConnection)
+    status_server_or_empty = OrEmpty(StatusServer)
+    progress_or_empty = OrEmpty(Progress)
+    tls_or_empty = OrEmpty(TLSOptions)
+    cleanup_or_empty = OrEmpty(Cleanup)
+    recovery_or_empty = OrEmpty(Recovery)
+    plugins_or_empty = OrEmpty(Plugins)
 
     def set_defaults(self) -> None:
         if self.webhook is None:

@@ -5,11 +5,11 @@
 """The structs of jobset.x-k8s.io/v1alpha2; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct, empty
+from trainwright.api.base import Merge, Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.batch.v1 import models as batch_v1
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
@@ -49,16 +49,6 @@ class FailurePolicyRule(Struct, kw_only=True):
     target_replicated_jobs: list[str] | None = field(name="targetReplicatedJobs", default=None)
     """Replicated jobs that the rule is for. Unset means all."""
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.on_job_failure_reasons is not None:
-            n.on_job_failure_reasons = n.on_job_failure_reasons.copy()
-        if n.on_job_failure_message_patterns is not None:
-            n.on_job_failure_message_patterns = n.on_job_failure_message_patterns.copy()
-        if n.target_replicated_jobs is not None:
-            n.target_replicated_jobs = n.target_replicated_jobs.copy()
-        return n
-
 
 class Network(Struct, kw_only=True):
     """How pods find each other."""
@@ -91,14 +81,6 @@ class ReplicatedJobStatus(Struct, kw_only=True):
     job_restarts_count_towards_max: list[int] | None = field(name="jobRestartsCountTowardsMax", default=None)
     """How many of these count against the limit."""
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.job_restarts is not None:
-            n.job_restarts = n.job_restarts.copy()
-        if n.job_restarts_count_towards_max is not None:
-            n.job_restarts_count_towards_max = n.job_restarts_count_towards_max.copy()
-        return n
-
 
 class StartupPolicy(Struct, kw_only=True):
     """The order in which replicated jobs start."""
@@ -114,12 +96,6 @@ class SuccessPolicy(Struct, kw_only=True):
     """Whether all of the Jobs must end well, or any."""
     target_replicated_jobs: list[str] | None = field(name="targetReplicatedJobs", default=None)
     """The replicated jobs that count. Unset means all."""
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.target_replicated_jobs is not None:
-            n.target_replicated_jobs = n.target_replicated_jobs.copy()
-        return n
 
 
 class VolumeRetentionPolicy(Struct, kw_only=True):
@@ -142,12 +118,6 @@ class FailurePolicy(Struct, kw_only=True):
     """How it is restarted."""
     rules: list[FailurePolicyRule] | None = None
     """Rules in the order in which they are tried."""
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.rules is not None:
-            n.rules = [x.deepcopy() for x in n.rules]
-        return n
 
     def set_defaults(self) -> None:
         if self.restart_strategy is None:
@@ -177,14 +147,6 @@ class JobSetStatus(Struct, kw_only=True):
     current_in_place_restart_attempt: int | None = field(name="currentInPlaceRestartAttempt", default=None)
     """The attempt to restart in place that is under way."""
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        if n.replicated_jobs_status is not None:
-            n.replicated_jobs_status = [x.deepcopy() for x in n.replicated_jobs_status]
-        return n
-
 
 class VolumeClaimPolicy(Struct, kw_only=True):
     """Volume claims and what becomes of them."""
@@ -194,17 +156,7 @@ class VolumeClaimPolicy(Struct, kw_only=True):
     retention_policy: VolumeRetentionPolicy | None = field(name="retentionPolicy", default=None)
     """What becomes of the claims."""
 
-    @property
-    def retention_policy_or_empty(self) -> VolumeRetentionPolicy:
-        return self.retention_policy or empty(VolumeRetentionPolicy)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.templates is not None:
-            n.templates = [x.deepcopy() for x in n.templates]
-        if n.retention_policy is not None:
-            n.retention_policy = n.retention_policy.deepcopy()
-        return n
+    retention_policy_or_empty = OrEmpty(VolumeRetentionPolicy)
 
     def set_defaults(self) -> None:
         if self.retention_policy is not None:
@@ -228,13 +180,6 @@ class ReplicatedJob(Struct, kw_only=True):
     """Number of Jobs."""
     depends_on: list[DependsOn] | None = field(name="dependsOn", default=None)
     """Replicated jobs that must have come so far before this one starts."""
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.template = n.template.deepcopy()
-        if n.depends_on is not None:
-            n.depends_on = [x.deepcopy() for x in n.depends_on]
-        return n
 
     def set_defaults(self) -> None:
         if self.group_name is None:
@@ -272,43 +217,11 @@ class JobSetSpec(Struct, kw_only=True):
     volume_claim_policies: list[VolumeClaimPolicy] | None = field(name="volumeClaimPolicies", default=None)
     """Volume claims that are made with the set."""
 
-    @property
-    def network_or_empty(self) -> Network:
-        return self.network or empty(Network)
-
-    @property
-    def success_policy_or_empty(self) -> SuccessPolicy:
-        return self.success_policy or empty(SuccessPolicy)
-
-    @property
-    def failure_policy_or_empty(self) -> FailurePolicy:
-        return self.failure_policy or empty(FailurePolicy)
-
-    @property
-    def startup_policy_or_empty(self) -> StartupPolicy:
-        return self.startup_policy or empty(StartupPolicy)
-
-    @property
-    def coordinator_or_empty(self) -> Coordinator:
-        return self.coordinator or empty(Coordinator)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.replicated_jobs is not None:
-            n.replicated_jobs = [x.deepcopy() for x in n.replicated_jobs]
-        if n.network is not None:
-            n.network = n.network.deepcopy()
-        if n.success_policy is not None:
-            n.success_policy = n.success_policy.deepcopy()
-        if n.failure_policy is not None:
-            n.failure_policy = n.failure_policy.deepcopy()
-        if n.startup_policy is not None:
-            n.startup_policy = n.startup_policy.deepcopy()
-        if n.coordinator is not None:
-            n.coordinator = n.coordinator.deepcopy()
-        if n.volume_claim_policies is not None:
-            n.volume_claim_policies = [x.deepcopy() for x in n.volume_claim_policies]
-        return n
+    network_or_empty = OrEmpty(Network)
+    success_policy_or_empty = OrEmpty(SuccessPolicy)
+    failure_policy_or_empty = OrEmpty(FailurePolicy)
+    startup_policy_or_empty = OrEmpty(StartupPolicy)
+    coordinator_or_empty = OrEmpty(Coordinator)
 
     def set_defaults(self) -> None:
         for each_replicated_jobs in self.replicated_jobs or ():
@@ -338,27 +251,9 @@ class JobSet(Object, kw_only=True):
     status: JobSetStatus | None = None
     """What has been observed; written by the JobSet controller."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> JobSetSpec:
-        return self.spec or empty(JobSetSpec)
-
-    @property
-    def status_or_empty(self) -> JobSetStatus:
-        return self.status or empty(JobSetStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(JobSetSpec)
+    status_or_empty = OrEmpty(JobSetStatus)
 
     def set_defaults(self) -> None:
         if self.spec is not None:

@@ -4,11 +4,11 @@
 # fmt: off
 """The structs of scheduling.x-k8s.io/v1alpha1; import them from the package."""
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource, Struct, empty
+from trainwright.api.base import Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -21,12 +21,6 @@ class PodGroupSpec(Struct, kw_only=True):
     """Resources that must be free before any of them is scheduled."""
     schedule_timeout_seconds: int | None = field(name="scheduleTimeoutSeconds", default=None)
     """Seconds that the pods may wait for each other."""
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.min_resources is not None:
-            n.min_resources = n.min_resources.copy()
-        return n
 
 
 class PodGroupStatus(Struct, kw_only=True):
@@ -65,24 +59,6 @@ class PodGroup(Object, kw_only=True):
     status: PodGroupStatus | None = None
     """What has been observed; written by the scheduler plugins."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> PodGroupSpec:
-        return self.spec or empty(PodGroupSpec)
-
-    @property
-    def status_or_empty(self) -> PodGroupStatus:
-        return self.status or empty(PodGroupStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(PodGroupSpec)
+    status_or_empty = OrEmpty(PodGroupStatus)

@@ -5,11 +5,11 @@
 """The structs of trainer.kubeflow.org/v1alpha1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from msgspec import convert, field
 
-from trainwright.api.base import Merge, Object, Resource, Struct, empty
+from trainwright.api.base import Merge, Object, OrEmpty, Resource, Struct
 from trainwright.api.jobset.v1alpha2 import models as jobset_v1alpha2
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
@@ -24,11 +24,6 @@ class CategoricalSpace(Struct, kw_only=True):
 
     choices: list[str]
     """The values, without duplicates."""
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.choices = n.choices.copy()
-        return n
 
 
 class CoschedulingPodGroupPolicySource(Struct, kw_only=True):
@@ -53,11 +48,6 @@ class EnvInjectionTarget(Struct, kw_only=True):
     """Name of the replicated job."""
     container_names: list[str] = field(name="containerNames")
     """Names of containers and init containers of the replicated job."""
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.container_names = n.container_names.copy()
-        return n
 
 
 class FluxMLPolicySource(Struct, kw_only=True):
@@ -212,21 +202,8 @@ class SearchAlgorithm(Struct, kw_only=True):
     grid: GridSearch | None = None
     """Each combination of the choices is tried once, in a fixed order."""
 
-    @property
-    def random_or_empty(self) -> RandomSearch:
-        return self.random or empty(RandomSearch)
-
-    @property
-    def grid_or_empty(self) -> GridSearch:
-        return self.grid or empty(GridSearch)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.random is not None:
-            n.random = n.random.deepcopy()
-        if n.grid is not None:
-            n.grid = n.grid.deepcopy()
-        return n
+    random_or_empty = OrEmpty(RandomSearch)
+    grid_or_empty = OrEmpty(GridSearch)
 
 
 class TrainerStatus(Struct, kw_only=True):
@@ -240,12 +217,6 @@ class TrainerStatus(Struct, kw_only=True):
     """Latest values of the metrics."""
     last_updated_time: str | None = field(name="lastUpdatedTime", default=None)
     """Time at which these values were observed. Required."""
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metrics is not None:
-            n.metrics = [x.deepcopy() for x in n.metrics]
-        return n
 
 
 class UniformSpace(Struct, kw_only=True):
@@ -269,15 +240,7 @@ class UpdateTrainJobStatusRequest(Struct, kw_only=True):
     trainer_status: TrainerStatus | None = field(name="trainerStatus", default=None)
     """The new progress. Without it, nothing changes."""
 
-    @property
-    def trainer_status_or_empty(self) -> TrainerStatus:
-        return self.trainer_status or empty(TrainerStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.trainer_status is not None:
-            n.trainer_status = n.trainer_status.deepcopy()
-        return n
+    trainer_status_or_empty = OrEmpty(TrainerStatus)
 
 
 class VolcanoPodGroupPolicySource(Struct, kw_only=True):
@@ -286,15 +249,7 @@ class VolcanoPodGroupPolicySource(Struct, kw_only=True):
     network_topology: NetworkTopologySpec | None = field(name="networkTopology", default=None)
     """How close to each other in the network the pods must be."""
 
-    @property
-    def network_topology_or_empty(self) -> NetworkTopologySpec:
-        return self.network_topology or empty(NetworkTopologySpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.network_topology is not None:
-            n.network_topology = n.network_topology.deepcopy()
-        return n
+    network_topology_or_empty = OrEmpty(NetworkTopologySpec)
 
     def set_defaults(self) -> None:
         if self.network_topology is not None:
@@ -315,12 +270,6 @@ class EnvInjection(Struct, kw_only=True):
     targets: list[EnvInjectionTarget] | None = None
     """The containers, by replicated job."""
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.targets is not None:
-            n.targets = [x.deepcopy() for x in n.targets]
-        return n
-
 
 class OptimizationResult(Struct, kw_only=True):
     """The best trial and its parameters."""
@@ -334,12 +283,6 @@ class OptimizationResult(Struct, kw_only=True):
     parameters: list[ParameterAssignment] | None = None
     """Parameters of the best trial."""
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.parameters is not None:
-            n.parameters = [x.deepcopy() for x in n.parameters]
-        return n
-
 
 class PodGroupPolicy(Struct, kw_only=True):
     """Gang scheduler of the pods: coscheduling or Volcano."""
@@ -349,21 +292,8 @@ class PodGroupPolicy(Struct, kw_only=True):
     volcano: VolcanoPodGroupPolicySource | None = None
     """Volcano."""
 
-    @property
-    def coscheduling_or_empty(self) -> CoschedulingPodGroupPolicySource:
-        return self.coscheduling or empty(CoschedulingPodGroupPolicySource)
-
-    @property
-    def volcano_or_empty(self) -> VolcanoPodGroupPolicySource:
-        return self.volcano or empty(VolcanoPodGroupPolicySource)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.coscheduling is not None:
-            n.coscheduling = n.coscheduling.deepcopy()
-        if n.volcano is not None:
-            n.volcano = n.volcano.deepcopy()
-        return n
+    coscheduling_or_empty = OrEmpty(CoschedulingPodGroupPolicySource)
+    volcano_or_empty = OrEmpty(VolcanoPodGroupPolicySource)
 
     def set_defaults(self) -> None:
         if self.coscheduling is not None:
@@ -382,27 +312,9 @@ class SearchSpace(Struct, kw_only=True):
     categorical: CategoricalSpace | None = None
     """A list of values."""
 
-    @property
-    def uniform_or_empty(self) -> UniformSpace:
-        return self.uniform or empty(UniformSpace)
-
-    @property
-    def log_uniform_or_empty(self) -> LogUniformSpace:
-        return self.log_uniform or empty(LogUniformSpace)
-
-    @property
-    def categorical_or_empty(self) -> CategoricalSpace:
-        return self.categorical or empty(CategoricalSpace)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.uniform is not None:
-            n.uniform = n.uniform.deepcopy()
-        if n.log_uniform is not None:
-            n.log_uniform = n.log_uniform.deepcopy()
-        if n.categorical is not None:
-            n.categorical = n.categorical.deepcopy()
-        return n
+    uniform_or_empty = OrEmpty(UniformSpace)
+    log_uniform_or_empty = OrEmpty(LogUniformSpace)
+    categorical_or_empty = OrEmpty(CategoricalSpace)
 
     def set_defaults(self) -> None:
         if self.uniform is not None:
@@ -417,15 +329,7 @@ class TorchMLPolicySource(Struct, kw_only=True):
     env_injection: EnvInjection | None = field(name="envInjection", default=None)
     """Further containers that get the PET_* environment variables."""
 
-    @property
-    def env_injection_or_empty(self) -> EnvInjection:
-        return self.env_injection or empty(EnvInjection)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.env_injection is not None:
-            n.env_injection = n.env_injection.deepcopy()
-        return n
+    env_injection_or_empty = OrEmpty(EnvInjection)
 
 
 class TrainJobStatus(Struct, kw_only=True):
@@ -443,19 +347,7 @@ class TrainJobStatus(Struct, kw_only=True):
     trainer_status: TrainerStatus | None = field(name="trainerStatus", default=None)
     """Progress that the training process reported last."""
 
-    @property
-    def trainer_status_or_empty(self) -> TrainerStatus:
-        return self.trainer_status or empty(TrainerStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        if n.jobs_status is not None:
-            n.jobs_status = [x.deepcopy() for x in n.jobs_status]
-        if n.trainer_status is not None:
-            n.trainer_status = n.trainer_status.deepcopy()
-        return n
+    trainer_status_or_empty = OrEmpty(TrainerStatus)
 
 
 class ContainerPatch(Struct, kw_only=True):
@@ -477,19 +369,7 @@ class ContainerPatch(Struct, kw_only=True):
     security_context: core_v1.SecurityContext | None = field(name="securityContext", default=None)
     """Security settings of the container."""
 
-    @property
-    def security_context_or_empty(self) -> core_v1.SecurityContext:
-        return self.security_context or empty(core_v1.SecurityContext)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.env is not None:
-            n.env = [x.deepcopy() for x in n.env]
-        if n.volume_mounts is not None:
-            n.volume_mounts = [x.deepcopy() for x in n.volume_mounts]
-        if n.security_context is not None:
-            n.security_context = n.security_context.deepcopy()
-        return n
+    security_context_or_empty = OrEmpty(core_v1.SecurityContext)
 
     def set_defaults(self) -> None:
         for each_env in self.env or ():
@@ -513,17 +393,7 @@ class DatasetInitializer(Struct, kw_only=True):
     as ACCESS_TOKEN.
     """
 
-    @property
-    def secret_ref_or_empty(self) -> core_v1.LocalObjectReference:
-        return self.secret_ref or empty(core_v1.LocalObjectReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.env is not None:
-            n.env = [x.deepcopy() for x in n.env]
-        if n.secret_ref is not None:
-            n.secret_ref = n.secret_ref.deepcopy()
-        return n
+    secret_ref_or_empty = OrEmpty(core_v1.LocalObjectReference)
 
     def set_defaults(self) -> None:
         for each_env in self.env or ():
@@ -548,39 +418,11 @@ class MLPolicy(Struct, kw_only=True):
     xgboost: XGBoostMLPolicySource | None = None
     """XGBoost, with its tracker."""
 
-    @property
-    def torch_or_empty(self) -> TorchMLPolicySource:
-        return self.torch or empty(TorchMLPolicySource)
-
-    @property
-    def mpi_or_empty(self) -> MPIMLPolicySource:
-        return self.mpi or empty(MPIMLPolicySource)
-
-    @property
-    def flux_or_empty(self) -> FluxMLPolicySource:
-        return self.flux or empty(FluxMLPolicySource)
-
-    @property
-    def jax_or_empty(self) -> JAXMLPolicySource:
-        return self.jax or empty(JAXMLPolicySource)
-
-    @property
-    def xgboost_or_empty(self) -> XGBoostMLPolicySource:
-        return self.xgboost or empty(XGBoostMLPolicySource)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.torch is not None:
-            n.torch = n.torch.deepcopy()
-        if n.mpi is not None:
-            n.mpi = n.mpi.deepcopy()
-        if n.flux is not None:
-            n.flux = n.flux.deepcopy()
-        if n.jax is not None:
-            n.jax = n.jax.deepcopy()
-        if n.xgboost is not None:
-            n.xgboost = n.xgboost.deepcopy()
-        return n
+    torch_or_empty = OrEmpty(TorchMLPolicySource)
+    mpi_or_empty = OrEmpty(MPIMLPolicySource)
+    flux_or_empty = OrEmpty(FluxMLPolicySource)
+    jax_or_empty = OrEmpty(JAXMLPolicySource)
+    xgboost_or_empty = OrEmpty(XGBoostMLPolicySource)
 
     def set_defaults(self) -> None:
         if self.mpi is not None:
@@ -606,17 +448,7 @@ class ModelInitializer(Struct, kw_only=True):
     as ACCESS_TOKEN.
     """
 
-    @property
-    def secret_ref_or_empty(self) -> core_v1.LocalObjectReference:
-        return self.secret_ref or empty(core_v1.LocalObjectReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.env is not None:
-            n.env = [x.deepcopy() for x in n.env]
-        if n.secret_ref is not None:
-            n.secret_ref = n.secret_ref.deepcopy()
-        return n
+    secret_ref_or_empty = OrEmpty(core_v1.LocalObjectReference)
 
     def set_defaults(self) -> None:
         for each_env in self.env or ():
@@ -639,17 +471,7 @@ class OptimizationJobStatus(Struct, kw_only=True):
     result: OptimizationResult | None = None
     """The best trial so far."""
 
-    @property
-    def result_or_empty(self) -> OptimizationResult:
-        return self.result or empty(OptimizationResult)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        if n.result is not None:
-            n.result = n.result.deepcopy()
-        return n
+    result_or_empty = OrEmpty(OptimizationResult)
 
 
 class ParameterSpec(Struct, kw_only=True):
@@ -659,11 +481,6 @@ class ParameterSpec(Struct, kw_only=True):
     """Name of the parameter."""
     search_space: SearchSpace = field(name="searchSpace")
     """The values that the parameter may have."""
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.search_space = n.search_space.deepcopy()
-        return n
 
     def set_defaults(self) -> None:
         self.search_space.set_defaults()
@@ -691,21 +508,7 @@ class Trainer(Struct, kw_only=True):
     resources_per_node: core_v1.ResourceRequirements | None = field(name="resourcesPerNode", default=None)
     """Compute resources of each node. A resource that is not listed keeps the runtime's amount."""
 
-    @property
-    def resources_per_node_or_empty(self) -> core_v1.ResourceRequirements:
-        return self.resources_per_node or empty(core_v1.ResourceRequirements)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.command is not None:
-            n.command = n.command.copy()
-        if n.args is not None:
-            n.args = n.args.copy()
-        if n.env is not None:
-            n.env = [x.deepcopy() for x in n.env]
-        if n.resources_per_node is not None:
-            n.resources_per_node = n.resources_per_node.deepcopy()
-        return n
+    resources_per_node_or_empty = OrEmpty(core_v1.ResourceRequirements)
 
     def set_defaults(self) -> None:
         for each_env in self.env or ():
@@ -720,21 +523,8 @@ class Initializer(Struct, kw_only=True):
     model: ModelInitializer | None = None
     """Download of the model. The runtime needs a replicated job for it."""
 
-    @property
-    def dataset_or_empty(self) -> DatasetInitializer:
-        return self.dataset or empty(DatasetInitializer)
-
-    @property
-    def model_or_empty(self) -> ModelInitializer:
-        return self.model or empty(ModelInitializer)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.dataset is not None:
-            n.dataset = n.dataset.deepcopy()
-        if n.model is not None:
-            n.model = n.model.deepcopy()
-        return n
+    dataset_or_empty = OrEmpty(DatasetInitializer)
+    model_or_empty = OrEmpty(ModelInitializer)
 
     def set_defaults(self) -> None:
         if self.dataset is not None:
@@ -777,35 +567,8 @@ class PodSpecPatch(Struct, kw_only=True):
     termination_grace_period_seconds: int | None = field(name="terminationGracePeriodSeconds", default=None)
     """Seconds between the request to stop and the kill of a pod's processes."""
 
-    @property
-    def affinity_or_empty(self) -> core_v1.Affinity:
-        return self.affinity or empty(core_v1.Affinity)
-
-    @property
-    def security_context_or_empty(self) -> core_v1.PodSecurityContext:
-        return self.security_context or empty(core_v1.PodSecurityContext)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.node_selector is not None:
-            n.node_selector = n.node_selector.copy()
-        if n.affinity is not None:
-            n.affinity = n.affinity.deepcopy()
-        if n.tolerations is not None:
-            n.tolerations = [x.deepcopy() for x in n.tolerations]
-        if n.volumes is not None:
-            n.volumes = [x.deepcopy() for x in n.volumes]
-        if n.init_containers is not None:
-            n.init_containers = [x.deepcopy() for x in n.init_containers]
-        if n.containers is not None:
-            n.containers = [x.deepcopy() for x in n.containers]
-        if n.scheduling_gates is not None:
-            n.scheduling_gates = [x.deepcopy() for x in n.scheduling_gates]
-        if n.image_pull_secrets is not None:
-            n.image_pull_secrets = [x.deepcopy() for x in n.image_pull_secrets]
-        if n.security_context is not None:
-            n.security_context = n.security_context.deepcopy()
-        return n
+    affinity_or_empty = OrEmpty(core_v1.Affinity)
+    security_context_or_empty = OrEmpty(core_v1.PodSecurityContext)
 
     def set_defaults(self) -> None:
         for each_volumes in self.volumes or ():
@@ -826,21 +589,8 @@ class PodTemplatePatch(Struct, kw_only=True):
     spec: PodSpecPatch | None = None
     """Changes to the pods' spec."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> PodSpecPatch:
-        return self.spec or empty(PodSpecPatch)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(PodSpecPatch)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -853,15 +603,7 @@ class JobSpecPatch(Struct, kw_only=True):
     template: PodTemplatePatch | None = None
     """Changes to the pod template."""
 
-    @property
-    def template_or_empty(self) -> PodTemplatePatch:
-        return self.template or empty(PodTemplatePatch)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.template is not None:
-            n.template = n.template.deepcopy()
-        return n
+    template_or_empty = OrEmpty(PodTemplatePatch)
 
     def set_defaults(self) -> None:
         if self.template is not None:
@@ -876,21 +618,8 @@ class JobTemplatePatch(Struct, kw_only=True):
     spec: JobSpecPatch | None = None
     """Changes to the Job's spec."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> JobSpecPatch:
-        return self.spec or empty(JobSpecPatch)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(JobSpecPatch)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -905,15 +634,7 @@ class ReplicatedJobPatch(Struct, kw_only=True):
     template: JobTemplatePatch | None = None
     """Changes to the Job template."""
 
-    @property
-    def template_or_empty(self) -> JobTemplatePatch:
-        return self.template or empty(JobTemplatePatch)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.template is not None:
-            n.template = n.template.deepcopy()
-        return n
+    template_or_empty = OrEmpty(JobTemplatePatch)
 
     def set_defaults(self) -> None:
         if self.template is not None:
@@ -930,12 +651,6 @@ class JobSetSpecPatch(Struct, kw_only=True):
     replicated_jobs: list[ReplicatedJobPatch] | None = field(name="replicatedJobs", default=None)
     """Changes to replicated jobs. Each entry applies to the replicated job of its name."""
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.replicated_jobs is not None:
-            n.replicated_jobs = [x.deepcopy() for x in n.replicated_jobs]
-        return n
-
     def set_defaults(self) -> None:
         for each_replicated_jobs in self.replicated_jobs or ():
             each_replicated_jobs.set_defaults()
@@ -949,21 +664,8 @@ class JobSetTemplatePatch(Struct, kw_only=True):
     spec: JobSetSpecPatch | None = None
     """Changes to the JobSet's spec."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> JobSetSpecPatch:
-        return self.spec or empty(JobSetSpecPatch)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(JobSetSpecPatch)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -976,15 +678,7 @@ class TrainingRuntimeSpecPatch(Struct, kw_only=True):
     template: JobSetTemplatePatch | None = None
     """Changes to the JobSet template."""
 
-    @property
-    def template_or_empty(self) -> JobSetTemplatePatch:
-        return self.template or empty(JobSetTemplatePatch)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.template is not None:
-            n.template = n.template.deepcopy()
-        return n
+    template_or_empty = OrEmpty(JobSetTemplatePatch)
 
     def set_defaults(self) -> None:
         if self.template is not None:
@@ -999,21 +693,8 @@ class JobSetTemplateSpec(Struct, kw_only=True):
     spec: jobset_v1alpha2.JobSetSpec | None = None
     """Spec of the JobSet."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> jobset_v1alpha2.JobSetSpec:
-        return self.spec or empty(jobset_v1alpha2.JobSetSpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(jobset_v1alpha2.JobSetSpec)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -1030,15 +711,7 @@ class RuntimePatch(Struct, kw_only=True):
     training_runtime_spec: TrainingRuntimeSpecPatch | None = field(name="trainingRuntimeSpec", default=None)
     """Changes to a TrainingRuntime or ClusterTrainingRuntime."""
 
-    @property
-    def training_runtime_spec_or_empty(self) -> TrainingRuntimeSpecPatch:
-        return self.training_runtime_spec or empty(TrainingRuntimeSpecPatch)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.training_runtime_spec is not None:
-            n.training_runtime_spec = n.training_runtime_spec.deepcopy()
-        return n
+    training_runtime_spec_or_empty = OrEmpty(TrainingRuntimeSpecPatch)
 
     def set_defaults(self) -> None:
         if self.training_runtime_spec is not None:
@@ -1073,24 +746,8 @@ class TrainJobSpec(Struct, kw_only=True):
     value there is no limit. Immutable.
     """
 
-    @property
-    def initializer_or_empty(self) -> Initializer:
-        return self.initializer or empty(Initializer)
-
-    @property
-    def trainer_or_empty(self) -> Trainer:
-        return self.trainer or empty(Trainer)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.runtime_ref = n.runtime_ref.deepcopy()
-        if n.initializer is not None:
-            n.initializer = n.initializer.deepcopy()
-        if n.trainer is not None:
-            n.trainer = n.trainer.deepcopy()
-        if n.runtime_patches is not None:
-            n.runtime_patches = [x.deepcopy() for x in n.runtime_patches]
-        return n
+    initializer_or_empty = OrEmpty(Initializer)
+    trainer_or_empty = OrEmpty(Trainer)
 
     def set_defaults(self) -> None:
         if self.suspend is None:
@@ -1114,16 +771,7 @@ class TrainJobTemplate(Struct, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     """Labels and annotations of each TrainJob. Neither name nor namespace."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.spec = n.spec.deepcopy()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
 
     def set_defaults(self) -> None:
         self.spec.set_defaults()
@@ -1139,27 +787,9 @@ class TrainingRuntimeSpec(Struct, kw_only=True):
     template: JobSetTemplateSpec | None = None
     """Template of the JobSet that is created for a TrainJob."""
 
-    @property
-    def ml_policy_or_empty(self) -> MLPolicy:
-        return self.ml_policy or empty(MLPolicy)
-
-    @property
-    def pod_group_policy_or_empty(self) -> PodGroupPolicy:
-        return self.pod_group_policy or empty(PodGroupPolicy)
-
-    @property
-    def template_or_empty(self) -> JobSetTemplateSpec:
-        return self.template or empty(JobSetTemplateSpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.ml_policy is not None:
-            n.ml_policy = n.ml_policy.deepcopy()
-        if n.pod_group_policy is not None:
-            n.pod_group_policy = n.pod_group_policy.deepcopy()
-        if n.template is not None:
-            n.template = n.template.deepcopy()
-        return n
+    ml_policy_or_empty = OrEmpty(MLPolicy)
+    pod_group_policy_or_empty = OrEmpty(PodGroupPolicy)
+    template_or_empty = OrEmpty(JobSetTemplateSpec)
 
     def set_defaults(self) -> None:
         if self.ml_policy is not None:
@@ -1187,21 +817,8 @@ class ClusterTrainingRuntime(Object, kw_only=True):
     spec: TrainingRuntimeSpec | None = None
     """Desired state of the ClusterTrainingRuntime."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> TrainingRuntimeSpec:
-        return self.spec or empty(TrainingRuntimeSpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(TrainingRuntimeSpec)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -1231,18 +848,7 @@ class OptimizationJobSpec(Struct, kw_only=True):
     parallel_trials: int | None = field(name="parallelTrials", default=None)
     """Number of trials that may run or wait at the same time."""
 
-    @property
-    def search_algorithm_or_empty(self) -> SearchAlgorithm:
-        return self.search_algorithm or empty(SearchAlgorithm)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.objectives = [x.deepcopy() for x in n.objectives]
-        n.parameters = [x.deepcopy() for x in n.parameters]
-        n.train_job_template = n.train_job_template.deepcopy()
-        if n.search_algorithm is not None:
-            n.search_algorithm = n.search_algorithm.deepcopy()
-        return n
+    search_algorithm_or_empty = OrEmpty(SearchAlgorithm)
 
     def set_defaults(self) -> None:
         if self.search_algorithm is None:
@@ -1277,27 +883,9 @@ class TrainJob(Object, kw_only=True):
     status: TrainJobStatus | None = None
     """Current state of the TrainJob. Written by the manager."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> TrainJobSpec:
-        return self.spec or empty(TrainJobSpec)
-
-    @property
-    def status_or_empty(self) -> TrainJobStatus:
-        return self.status or empty(TrainJobStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(TrainJobSpec)
+    status_or_empty = OrEmpty(TrainJobStatus)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -1321,21 +909,8 @@ class TrainingRuntime(Object, kw_only=True):
     spec: TrainingRuntimeSpec | None = None
     """Desired state of the TrainingRuntime."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> TrainingRuntimeSpec:
-        return self.spec or empty(TrainingRuntimeSpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(TrainingRuntimeSpec)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -1363,22 +938,8 @@ class OptimizationJob(Object, kw_only=True):
     status: OptimizationJobStatus | None = None
     """Current state of the search. Written by the manager."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def status_or_empty(self) -> OptimizationJobStatus:
-        return self.status or empty(OptimizationJobStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.spec = n.spec.deepcopy()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    status_or_empty = OrEmpty(OptimizationJobStatus)
 
     def set_defaults(self) -> None:
         self.spec.set_defaults()

@@ -5,11 +5,11 @@
 """The structs of scheduling.volcano.sh/v1beta1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct, empty
+from trainwright.api.base import Merge, Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -59,12 +59,6 @@ class PodGroupStatus(Struct, kw_only=True):
     failed: int | None = None
     """Pods that failed."""
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        return n
-
 
 class SubGroupPolicySpec(Struct, kw_only=True):
     """Pods of the group that must be near to each other."""
@@ -86,23 +80,8 @@ class SubGroupPolicySpec(Struct, kw_only=True):
     network_topology: NetworkTopologySpec | None = field(name="networkTopology", default=None)
     """How near to each other in the network the pods of a sub-group must be."""
 
-    @property
-    def label_selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.label_selector or empty(meta_v1.LabelSelector)
-
-    @property
-    def network_topology_or_empty(self) -> NetworkTopologySpec:
-        return self.network_topology or empty(NetworkTopologySpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.label_selector is not None:
-            n.label_selector = n.label_selector.deepcopy()
-        if n.match_label_keys is not None:
-            n.match_label_keys = n.match_label_keys.copy()
-        if n.network_topology is not None:
-            n.network_topology = n.network_topology.deepcopy()
-        return n
+    label_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
+    network_topology_or_empty = OrEmpty(NetworkTopologySpec)
 
     def set_defaults(self) -> None:
         if self.sub_group_size is None:
@@ -131,21 +110,7 @@ class PodGroupSpec(Struct, kw_only=True):
     sub_group_policy: list[SubGroupPolicySpec] | None = field(name="subGroupPolicy", default=None)
     """Parts of the group that must be near to each other."""
 
-    @property
-    def network_topology_or_empty(self) -> NetworkTopologySpec:
-        return self.network_topology or empty(NetworkTopologySpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.min_task_member is not None:
-            n.min_task_member = n.min_task_member.copy()
-        if n.min_resources is not None:
-            n.min_resources = n.min_resources.copy()
-        if n.network_topology is not None:
-            n.network_topology = n.network_topology.deepcopy()
-        if n.sub_group_policy is not None:
-            n.sub_group_policy = [x.deepcopy() for x in n.sub_group_policy]
-        return n
+    network_topology_or_empty = OrEmpty(NetworkTopologySpec)
 
     def set_defaults(self) -> None:
         if self.queue is None:
@@ -175,27 +140,9 @@ class PodGroup(Object, kw_only=True):
     status: PodGroupStatus | None = None
     """What has been observed; written by Volcano."""
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> PodGroupSpec:
-        return self.spec or empty(PodGroupSpec)
-
-    @property
-    def status_or_empty(self) -> PodGroupStatus:
-        return self.status or empty(PodGroupStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(PodGroupSpec)
+    status_or_empty = OrEmpty(PodGroupStatus)
 
     def set_defaults(self) -> None:
         if self.spec is not None:

@@ -4,11 +4,11 @@
 # fmt: off
 """The structs of admission.k8s.io/v1; import them from the package."""
 
-from typing import Any, Self
+from typing import Any
 
 from msgspec import field
 
-from trainwright.api.base import Struct, copy_open, empty
+from trainwright.api.base import OrEmpty, Struct
 from trainwright.api.kubernetes.authentication.v1 import models as authentication_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
@@ -47,30 +47,8 @@ class AdmissionRequest(Struct, kw_only=True):
     options: dict[str, Any] | None = None
     """Options of the request."""
 
-    @property
-    def request_kind_or_empty(self) -> meta_v1.GroupVersionKind:
-        return self.request_kind or empty(meta_v1.GroupVersionKind)
-
-    @property
-    def request_resource_or_empty(self) -> meta_v1.GroupVersionResource:
-        return self.request_resource or empty(meta_v1.GroupVersionResource)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.kind = n.kind.deepcopy()
-        n.resource = n.resource.deepcopy()
-        n.user_info = n.user_info.deepcopy()
-        if n.request_kind is not None:
-            n.request_kind = n.request_kind.deepcopy()
-        if n.request_resource is not None:
-            n.request_resource = n.request_resource.deepcopy()
-        if n.object is not None:
-            n.object = copy_open(n.object)
-        if n.old_object is not None:
-            n.old_object = copy_open(n.old_object)
-        if n.options is not None:
-            n.options = copy_open(n.options)
-        return n
+    request_kind_or_empty = OrEmpty(meta_v1.GroupVersionKind)
+    request_resource_or_empty = OrEmpty(meta_v1.GroupVersionResource)
 
 
 class AdmissionResponse(Struct, kw_only=True):
@@ -91,19 +69,7 @@ class AdmissionResponse(Struct, kw_only=True):
     warnings: list[str] | None = None
     """Warnings that the client shows."""
 
-    @property
-    def status_or_empty(self) -> meta_v1.Status:
-        return self.status or empty(meta_v1.Status)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        if n.audit_annotations is not None:
-            n.audit_annotations = n.audit_annotations.copy()
-        if n.warnings is not None:
-            n.warnings = n.warnings.copy()
-        return n
+    status_or_empty = OrEmpty(meta_v1.Status)
 
 
 class AdmissionReview(Struct, kw_only=True):
@@ -116,18 +82,5 @@ class AdmissionReview(Struct, kw_only=True):
     response: AdmissionResponse | None = None
     """The answer."""
 
-    @property
-    def request_or_empty(self) -> AdmissionRequest:
-        return self.request or empty(AdmissionRequest)
-
-    @property
-    def response_or_empty(self) -> AdmissionResponse:
-        return self.response or empty(AdmissionResponse)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.request is not None:
-            n.request = n.request.deepcopy()
-        if n.response is not None:
-            n.response = n.response.deepcopy()
-        return n
+    request_or_empty = OrEmpty(AdmissionRequest)
+    response_or_empty = OrEmpty(AdmissionResponse)

@@ -5,11 +5,11 @@
 """The structs of admissionregistration.k8s.io/v1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct, empty
+from trainwright.api.base import Merge, Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -29,18 +29,6 @@ class RuleWithOperations(Struct, kw_only=True):
     resources: list[str] | None = None
     scope: str | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.api_groups is not None:
-            n.api_groups = n.api_groups.copy()
-        if n.api_versions is not None:
-            n.api_versions = n.api_versions.copy()
-        if n.operations is not None:
-            n.operations = n.operations.copy()
-        if n.resources is not None:
-            n.resources = n.resources.copy()
-        return n
-
 
 class ServiceReference(Struct, kw_only=True):
     """ServiceReference of admissionregistration.k8s.io/v1."""
@@ -58,15 +46,7 @@ class WebhookClientConfig(Struct, kw_only=True):
     service: ServiceReference | None = None
     url: str | None = None
 
-    @property
-    def service_or_empty(self) -> ServiceReference:
-        return self.service or empty(ServiceReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.service is not None:
-            n.service = n.service.deepcopy()
-        return n
+    service_or_empty = OrEmpty(ServiceReference)
 
 
 class MutatingWebhook(Struct, kw_only=True):
@@ -91,27 +71,8 @@ class MutatingWebhook(Struct, kw_only=True):
     rules: list[RuleWithOperations] | None = None
     timeout_seconds: int | None = field(name="timeoutSeconds", default=None)
 
-    @property
-    def namespace_selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.namespace_selector or empty(meta_v1.LabelSelector)
-
-    @property
-    def object_selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.object_selector or empty(meta_v1.LabelSelector)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.admission_review_versions = n.admission_review_versions.copy()
-        n.client_config = n.client_config.deepcopy()
-        if n.match_conditions is not None:
-            n.match_conditions = [x.deepcopy() for x in n.match_conditions]
-        if n.namespace_selector is not None:
-            n.namespace_selector = n.namespace_selector.deepcopy()
-        if n.object_selector is not None:
-            n.object_selector = n.object_selector.deepcopy()
-        if n.rules is not None:
-            n.rules = [x.deepcopy() for x in n.rules]
-        return n
+    namespace_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
+    object_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
 
 
 class MutatingWebhookConfiguration(Object, kw_only=True):
@@ -134,17 +95,7 @@ class MutatingWebhookConfiguration(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     webhooks: list[MutatingWebhook] | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.webhooks is not None:
-            n.webhooks = [x.deepcopy() for x in n.webhooks]
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
 
 
 class ValidatingWebhook(Struct, kw_only=True):
@@ -168,27 +119,8 @@ class ValidatingWebhook(Struct, kw_only=True):
     rules: list[RuleWithOperations] | None = None
     timeout_seconds: int | None = field(name="timeoutSeconds", default=None)
 
-    @property
-    def namespace_selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.namespace_selector or empty(meta_v1.LabelSelector)
-
-    @property
-    def object_selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.object_selector or empty(meta_v1.LabelSelector)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.admission_review_versions = n.admission_review_versions.copy()
-        n.client_config = n.client_config.deepcopy()
-        if n.match_conditions is not None:
-            n.match_conditions = [x.deepcopy() for x in n.match_conditions]
-        if n.namespace_selector is not None:
-            n.namespace_selector = n.namespace_selector.deepcopy()
-        if n.object_selector is not None:
-            n.object_selector = n.object_selector.deepcopy()
-        if n.rules is not None:
-            n.rules = [x.deepcopy() for x in n.rules]
-        return n
+    namespace_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
+    object_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
 
 
 class ValidatingWebhookConfiguration(Object, kw_only=True):
@@ -211,14 +143,4 @@ class ValidatingWebhookConfiguration(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     webhooks: list[ValidatingWebhook] | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.webhooks is not None:
-            n.webhooks = [x.deepcopy() for x in n.webhooks]
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)

@@ -5,11 +5,11 @@
 """The structs of apps/v1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct, empty
+from trainwright.api.base import Merge, Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
@@ -42,12 +42,6 @@ class DaemonSetStatus(Struct, kw_only=True):
     observed_generation: int | None = field(name="observedGeneration", default=None)
     updated_number_scheduled: int | None = field(name="updatedNumberScheduled", default=None)
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        return n
-
 
 class DeploymentCondition(Struct, kw_only=True):
     """DeploymentCondition of apps/v1."""
@@ -76,12 +70,6 @@ class DeploymentStatus(Struct, kw_only=True):
     terminating_replicas: int | None = field(name="terminatingReplicas", default=None)
     unavailable_replicas: int | None = field(name="unavailableReplicas", default=None)
     updated_replicas: int | None = field(name="updatedReplicas", default=None)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        return n
 
 
 class RollingUpdateDaemonSet(Struct, kw_only=True):
@@ -146,12 +134,6 @@ class StatefulSetStatus(Struct, kw_only=True):
     update_revision: str | None = field(name="updateRevision", default=None)
     updated_replicas: int | None = field(name="updatedReplicas", default=None)
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        return n
-
 
 class StatefulSetUpdateStrategy(Struct, kw_only=True):
     """StatefulSetUpdateStrategy of apps/v1."""
@@ -159,15 +141,7 @@ class StatefulSetUpdateStrategy(Struct, kw_only=True):
     rolling_update: RollingUpdateStatefulSetStrategy | None = field(name="rollingUpdate", default=None)
     type: str | None = None
 
-    @property
-    def rolling_update_or_empty(self) -> RollingUpdateStatefulSetStrategy:
-        return self.rolling_update or empty(RollingUpdateStatefulSetStrategy)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.rolling_update is not None:
-            n.rolling_update = n.rolling_update.deepcopy()
-        return n
+    rolling_update_or_empty = OrEmpty(RollingUpdateStatefulSetStrategy)
 
 
 class DaemonSetUpdateStrategy(Struct, kw_only=True):
@@ -176,15 +150,7 @@ class DaemonSetUpdateStrategy(Struct, kw_only=True):
     rolling_update: RollingUpdateDaemonSet | None = field(name="rollingUpdate", default=None)
     type: str | None = None
 
-    @property
-    def rolling_update_or_empty(self) -> RollingUpdateDaemonSet:
-        return self.rolling_update or empty(RollingUpdateDaemonSet)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.rolling_update is not None:
-            n.rolling_update = n.rolling_update.deepcopy()
-        return n
+    rolling_update_or_empty = OrEmpty(RollingUpdateDaemonSet)
 
 
 class DeploymentStrategy(Struct, kw_only=True):
@@ -193,15 +159,7 @@ class DeploymentStrategy(Struct, kw_only=True):
     rolling_update: RollingUpdateDeployment | None = field(name="rollingUpdate", default=None)
     type: str | None = None
 
-    @property
-    def rolling_update_or_empty(self) -> RollingUpdateDeployment:
-        return self.rolling_update or empty(RollingUpdateDeployment)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.rolling_update is not None:
-            n.rolling_update = n.rolling_update.deepcopy()
-        return n
+    rolling_update_or_empty = OrEmpty(RollingUpdateDeployment)
 
 
 class DaemonSetSpec(Struct, kw_only=True):
@@ -217,17 +175,7 @@ class DaemonSetSpec(Struct, kw_only=True):
     revision_history_limit: int | None = field(name="revisionHistoryLimit", default=None)
     update_strategy: DaemonSetUpdateStrategy | None = field(name="updateStrategy", default=None)
 
-    @property
-    def update_strategy_or_empty(self) -> DaemonSetUpdateStrategy:
-        return self.update_strategy or empty(DaemonSetUpdateStrategy)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.selector = n.selector.deepcopy()
-        n.template = n.template.deepcopy()
-        if n.update_strategy is not None:
-            n.update_strategy = n.update_strategy.deepcopy()
-        return n
+    update_strategy_or_empty = OrEmpty(DaemonSetUpdateStrategy)
 
     def set_defaults(self) -> None:
         self.template.set_defaults()
@@ -250,17 +198,7 @@ class DeploymentSpec(Struct, kw_only=True):
     revision_history_limit: int | None = field(name="revisionHistoryLimit", default=None)
     strategy: DeploymentStrategy | None = None
 
-    @property
-    def strategy_or_empty(self) -> DeploymentStrategy:
-        return self.strategy or empty(DeploymentStrategy)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.selector = n.selector.deepcopy()
-        n.template = n.template.deepcopy()
-        if n.strategy is not None:
-            n.strategy = n.strategy.deepcopy()
-        return n
+    strategy_or_empty = OrEmpty(DeploymentStrategy)
 
     def set_defaults(self) -> None:
         self.template.set_defaults()
@@ -285,31 +223,9 @@ class StatefulSetSpec(Struct, kw_only=True):
     update_strategy: StatefulSetUpdateStrategy | None = field(name="updateStrategy", default=None)
     volume_claim_templates: list[core_v1.PersistentVolumeClaim] | None = field(name="volumeClaimTemplates", default=None)
 
-    @property
-    def ordinals_or_empty(self) -> StatefulSetOrdinals:
-        return self.ordinals or empty(StatefulSetOrdinals)
-
-    @property
-    def persistent_volume_claim_retention_policy_or_empty(self) -> StatefulSetPersistentVolumeClaimRetentionPolicy:
-        return self.persistent_volume_claim_retention_policy or empty(StatefulSetPersistentVolumeClaimRetentionPolicy)
-
-    @property
-    def update_strategy_or_empty(self) -> StatefulSetUpdateStrategy:
-        return self.update_strategy or empty(StatefulSetUpdateStrategy)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.selector = n.selector.deepcopy()
-        n.template = n.template.deepcopy()
-        if n.ordinals is not None:
-            n.ordinals = n.ordinals.deepcopy()
-        if n.persistent_volume_claim_retention_policy is not None:
-            n.persistent_volume_claim_retention_policy = n.persistent_volume_claim_retention_policy.deepcopy()
-        if n.update_strategy is not None:
-            n.update_strategy = n.update_strategy.deepcopy()
-        if n.volume_claim_templates is not None:
-            n.volume_claim_templates = [x.deepcopy() for x in n.volume_claim_templates]
-        return n
+    ordinals_or_empty = OrEmpty(StatefulSetOrdinals)
+    persistent_volume_claim_retention_policy_or_empty = OrEmpty(StatefulSetPersistentVolumeClaimRetentionPolicy)
+    update_strategy_or_empty = OrEmpty(StatefulSetUpdateStrategy)
 
     def set_defaults(self) -> None:
         self.template.set_defaults()
@@ -332,27 +248,9 @@ class DaemonSet(Object, kw_only=True):
     spec: DaemonSetSpec | None = None
     status: DaemonSetStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> DaemonSetSpec:
-        return self.spec or empty(DaemonSetSpec)
-
-    @property
-    def status_or_empty(self) -> DaemonSetStatus:
-        return self.status or empty(DaemonSetStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(DaemonSetSpec)
+    status_or_empty = OrEmpty(DaemonSetStatus)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -376,27 +274,9 @@ class Deployment(Object, kw_only=True):
     spec: DeploymentSpec | None = None
     status: DeploymentStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> DeploymentSpec:
-        return self.spec or empty(DeploymentSpec)
-
-    @property
-    def status_or_empty(self) -> DeploymentStatus:
-        return self.status or empty(DeploymentStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(DeploymentSpec)
+    status_or_empty = OrEmpty(DeploymentStatus)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -420,27 +300,9 @@ class StatefulSet(Object, kw_only=True):
     spec: StatefulSetSpec | None = None
     status: StatefulSetStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> StatefulSetSpec:
-        return self.spec or empty(StatefulSetSpec)
-
-    @property
-    def status_or_empty(self) -> StatefulSetStatus:
-        return self.status or empty(StatefulSetStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(StatefulSetSpec)
+    status_or_empty = OrEmpty(StatefulSetStatus)
 
     def set_defaults(self) -> None:
         if self.spec is not None:

@@ -4,11 +4,11 @@
 # fmt: off
 """The structs of authentication.k8s.io/v1; import them from the package."""
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource, Struct, empty
+from trainwright.api.base import Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -17,12 +17,6 @@ class TokenReviewSpec(Struct, kw_only=True):
 
     token: str
     audiences: list[str] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.audiences is not None:
-            n.audiences = n.audiences.copy()
-        return n
 
 
 class UserInfo(Struct, kw_only=True):
@@ -33,14 +27,6 @@ class UserInfo(Struct, kw_only=True):
     uid: str | None = None
     username: str | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.extra is not None:
-            n.extra = {k: x.copy() for k, x in n.extra.items()}
-        if n.groups is not None:
-            n.groups = n.groups.copy()
-        return n
-
 
 class TokenReviewStatus(Struct, kw_only=True):
     """TokenReviewStatus of authentication.k8s.io/v1."""
@@ -50,17 +36,7 @@ class TokenReviewStatus(Struct, kw_only=True):
     error: str | None = None
     user: UserInfo | None = None
 
-    @property
-    def user_or_empty(self) -> UserInfo:
-        return self.user or empty(UserInfo)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.audiences is not None:
-            n.audiences = n.audiences.copy()
-        if n.user is not None:
-            n.user = n.user.deepcopy()
-        return n
+    user_or_empty = OrEmpty(UserInfo)
 
 
 class TokenReview(Object, kw_only=True):
@@ -80,19 +56,5 @@ class TokenReview(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     status: TokenReviewStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def status_or_empty(self) -> TokenReviewStatus:
-        return self.status or empty(TokenReviewStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.spec = n.spec.deepcopy()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    status_or_empty = OrEmpty(TokenReviewStatus)

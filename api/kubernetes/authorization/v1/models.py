@@ -4,11 +4,11 @@
 # fmt: off
 """The structs of authorization.k8s.io/v1; import them from the package."""
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource, Struct, empty
+from trainwright.api.base import Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -34,24 +34,12 @@ class FieldSelectorAttributes(Struct, kw_only=True):
     raw_selector: str | None = field(name="rawSelector", default=None)
     requirements: list[meta_v1.FieldSelectorRequirement] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.requirements is not None:
-            n.requirements = [x.deepcopy() for x in n.requirements]
-        return n
-
 
 class LabelSelectorAttributes(Struct, kw_only=True):
     """LabelSelectorAttributes of authorization.k8s.io/v1."""
 
     raw_selector: str | None = field(name="rawSelector", default=None)
     requirements: list[meta_v1.LabelSelectorRequirement] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.requirements is not None:
-            n.requirements = [x.deepcopy() for x in n.requirements]
-        return n
 
 
 class ResourceAttributes(Struct, kw_only=True):
@@ -67,21 +55,8 @@ class ResourceAttributes(Struct, kw_only=True):
     verb: str | None = None
     version: str | None = None
 
-    @property
-    def field_selector_or_empty(self) -> FieldSelectorAttributes:
-        return self.field_selector or empty(FieldSelectorAttributes)
-
-    @property
-    def label_selector_or_empty(self) -> LabelSelectorAttributes:
-        return self.label_selector or empty(LabelSelectorAttributes)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.field_selector is not None:
-            n.field_selector = n.field_selector.deepcopy()
-        if n.label_selector is not None:
-            n.label_selector = n.label_selector.deepcopy()
-        return n
+    field_selector_or_empty = OrEmpty(FieldSelectorAttributes)
+    label_selector_or_empty = OrEmpty(LabelSelectorAttributes)
 
 
 class SubjectAccessReviewSpec(Struct, kw_only=True):
@@ -94,25 +69,8 @@ class SubjectAccessReviewSpec(Struct, kw_only=True):
     uid: str | None = None
     user: str | None = None
 
-    @property
-    def non_resource_attributes_or_empty(self) -> NonResourceAttributes:
-        return self.non_resource_attributes or empty(NonResourceAttributes)
-
-    @property
-    def resource_attributes_or_empty(self) -> ResourceAttributes:
-        return self.resource_attributes or empty(ResourceAttributes)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.extra is not None:
-            n.extra = {k: x.copy() for k, x in n.extra.items()}
-        if n.groups is not None:
-            n.groups = n.groups.copy()
-        if n.non_resource_attributes is not None:
-            n.non_resource_attributes = n.non_resource_attributes.deepcopy()
-        if n.resource_attributes is not None:
-            n.resource_attributes = n.resource_attributes.deepcopy()
-        return n
+    non_resource_attributes_or_empty = OrEmpty(NonResourceAttributes)
+    resource_attributes_or_empty = OrEmpty(ResourceAttributes)
 
 
 class SubjectAccessReview(Object, kw_only=True):
@@ -132,19 +90,5 @@ class SubjectAccessReview(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     status: SubjectAccessReviewStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def status_or_empty(self) -> SubjectAccessReviewStatus:
-        return self.status or empty(SubjectAccessReviewStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.spec = n.spec.deepcopy()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    status_or_empty = OrEmpty(SubjectAccessReviewStatus)

@@ -5,11 +5,11 @@
 """The structs of batch/v1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct, empty
+from trainwright.api.base import Merge, Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
@@ -36,11 +36,6 @@ class PodFailurePolicyOnExitCodesRequirement(Struct, kw_only=True):
     values: list[int]
     container_name: str | None = field(name="containerName", default=None)
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.values = n.values.copy()
-        return n
-
 
 class PodFailurePolicyOnPodConditionsPattern(Struct, kw_only=True):
     """PodFailurePolicyOnPodConditionsPattern of batch/v1."""
@@ -56,17 +51,7 @@ class PodFailurePolicyRule(Struct, kw_only=True):
     on_exit_codes: PodFailurePolicyOnExitCodesRequirement | None = field(name="onExitCodes", default=None)
     on_pod_conditions: list[PodFailurePolicyOnPodConditionsPattern] | None = field(name="onPodConditions", default=None)
 
-    @property
-    def on_exit_codes_or_empty(self) -> PodFailurePolicyOnExitCodesRequirement:
-        return self.on_exit_codes or empty(PodFailurePolicyOnExitCodesRequirement)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.on_exit_codes is not None:
-            n.on_exit_codes = n.on_exit_codes.deepcopy()
-        if n.on_pod_conditions is not None:
-            n.on_pod_conditions = [x.deepcopy() for x in n.on_pod_conditions]
-        return n
+    on_exit_codes_or_empty = OrEmpty(PodFailurePolicyOnExitCodesRequirement)
 
 
 class SuccessPolicyRule(Struct, kw_only=True):
@@ -86,14 +71,6 @@ class UncountedTerminatedPods(Struct, kw_only=True):
 
     failed: list[str] | None = None
     succeeded: list[str] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.failed is not None:
-            n.failed = n.failed.copy()
-        if n.succeeded is not None:
-            n.succeeded = n.succeeded.copy()
-        return n
 
 
 class JobStatus(Struct, kw_only=True):
@@ -115,17 +92,7 @@ class JobStatus(Struct, kw_only=True):
     terminating: int | None = None
     uncounted_terminated_pods: UncountedTerminatedPods | None = field(name="uncountedTerminatedPods", default=None)
 
-    @property
-    def uncounted_terminated_pods_or_empty(self) -> UncountedTerminatedPods:
-        return self.uncounted_terminated_pods or empty(UncountedTerminatedPods)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        if n.uncounted_terminated_pods is not None:
-            n.uncounted_terminated_pods = n.uncounted_terminated_pods.deepcopy()
-        return n
+    uncounted_terminated_pods_or_empty = OrEmpty(UncountedTerminatedPods)
 
 
 class PodFailurePolicy(Struct, kw_only=True):
@@ -133,21 +100,11 @@ class PodFailurePolicy(Struct, kw_only=True):
 
     rules: list[PodFailurePolicyRule]
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.rules = [x.deepcopy() for x in n.rules]
-        return n
-
 
 class SuccessPolicy(Struct, kw_only=True):
     """SuccessPolicy of batch/v1."""
 
     rules: list[SuccessPolicyRule]
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.rules = [x.deepcopy() for x in n.rules]
-        return n
 
 
 class JobSpec(Struct, kw_only=True):
@@ -174,28 +131,9 @@ class JobSpec(Struct, kw_only=True):
     suspend: bool | None = None
     ttl_seconds_after_finished: int | None = field(name="ttlSecondsAfterFinished", default=None)
 
-    @property
-    def pod_failure_policy_or_empty(self) -> PodFailurePolicy:
-        return self.pod_failure_policy or empty(PodFailurePolicy)
-
-    @property
-    def selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.selector or empty(meta_v1.LabelSelector)
-
-    @property
-    def success_policy_or_empty(self) -> SuccessPolicy:
-        return self.success_policy or empty(SuccessPolicy)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.template = n.template.deepcopy()
-        if n.pod_failure_policy is not None:
-            n.pod_failure_policy = n.pod_failure_policy.deepcopy()
-        if n.selector is not None:
-            n.selector = n.selector.deepcopy()
-        if n.success_policy is not None:
-            n.success_policy = n.success_policy.deepcopy()
-        return n
+    pod_failure_policy_or_empty = OrEmpty(PodFailurePolicy)
+    selector_or_empty = OrEmpty(meta_v1.LabelSelector)
+    success_policy_or_empty = OrEmpty(SuccessPolicy)
 
     def set_defaults(self) -> None:
         self.template.set_defaults()
@@ -207,21 +145,8 @@ class JobTemplateSpec(Struct, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: JobSpec | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> JobSpec:
-        return self.spec or empty(JobSpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(JobSpec)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -245,27 +170,9 @@ class Job(Object, kw_only=True):
     spec: JobSpec | None = None
     status: JobStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> JobSpec:
-        return self.spec or empty(JobSpec)
-
-    @property
-    def status_or_empty(self) -> JobStatus:
-        return self.status or empty(JobStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(JobSpec)
+    status_or_empty = OrEmpty(JobStatus)
 
     def set_defaults(self) -> None:
         if self.spec is not None:

@@ -4,11 +4,11 @@
 # fmt: off
 """The structs of coordination.k8s.io/v1; import them from the package."""
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource, Struct, empty
+from trainwright.api.base import Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -40,18 +40,5 @@ class Lease(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: LeaseSpec | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> LeaseSpec:
-        return self.spec or empty(LeaseSpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(LeaseSpec)

@@ -5,11 +5,11 @@
 """The structs of core/v1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct, empty
+from trainwright.api.base import Merge, Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -67,14 +67,6 @@ class Capabilities(Struct, kw_only=True):
     add: list[str] | None = None
     drop: list[str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.add is not None:
-            n.add = n.add.copy()
-        if n.drop is not None:
-            n.drop = n.drop.copy()
-        return n
-
 
 class ClientIPConfig(Struct, kw_only=True):
     """ClientIPConfig of core/v1."""
@@ -129,12 +121,6 @@ class ContainerImage(Struct, kw_only=True):
     names: list[str] | None = None
     size_bytes: int | None = field(name="sizeBytes", default=None)
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.names is not None:
-            n.names = n.names.copy()
-        return n
-
 
 class ContainerPort(Struct, kw_only=True):
     """ContainerPort of core/v1."""
@@ -166,12 +152,6 @@ class ContainerRestartRuleOnExitCodes(Struct, kw_only=True):
 
     operator: str
     values: list[int] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.values is not None:
-            n.values = n.values.copy()
-        return n
 
 
 class ContainerStateRunning(Struct, kw_only=True):
@@ -224,12 +204,6 @@ class ExecAction(Struct, kw_only=True):
 
     command: list[str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.command is not None:
-            n.command = n.command.copy()
-        return n
-
 
 class FCVolumeSource(Struct, kw_only=True):
     """FCVolumeSource of core/v1."""
@@ -239,14 +213,6 @@ class FCVolumeSource(Struct, kw_only=True):
     read_only: bool | None = field(name="readOnly", default=None)
     target_wwns: list[str] | None = field(name="targetWWNs", default=None)
     wwids: list[str] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.target_wwns is not None:
-            n.target_wwns = n.target_wwns.copy()
-        if n.wwids is not None:
-            n.wwids = n.wwids.copy()
-        return n
 
 
 class FileKeySelector(Struct, kw_only=True):
@@ -318,12 +284,6 @@ class HostAlias(Struct, kw_only=True):
     ip: str
     hostnames: list[str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.hostnames is not None:
-            n.hostnames = n.hostnames.copy()
-        return n
-
 
 class HostIP(Struct, kw_only=True):
     """HostIP of core/v1."""
@@ -369,31 +329,11 @@ class LimitRangeItem(Struct, kw_only=True):
     max_limit_request_ratio: dict[str, int | float | str] | None = field(name="maxLimitRequestRatio", default=None)
     min: dict[str, int | float | str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.default is not None:
-            n.default = n.default.copy()
-        if n.default_request is not None:
-            n.default_request = n.default_request.copy()
-        if n.max is not None:
-            n.max = n.max.copy()
-        if n.max_limit_request_ratio is not None:
-            n.max_limit_request_ratio = n.max_limit_request_ratio.copy()
-        if n.min is not None:
-            n.min = n.min.copy()
-        return n
-
 
 class LimitRangeSpec(Struct, kw_only=True):
     """LimitRangeSpec of core/v1."""
 
     limits: list[LimitRangeItem] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.limits is not None:
-            n.limits = [x.deepcopy() for x in n.limits]
-        return n
 
 
 class LinuxContainerUser(Struct, kw_only=True):
@@ -402,12 +342,6 @@ class LinuxContainerUser(Struct, kw_only=True):
     gid: int
     uid: int
     supplemental_groups: list[int] | None = field(name="supplementalGroups", default=None)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.supplemental_groups is not None:
-            n.supplemental_groups = n.supplemental_groups.copy()
-        return n
 
 
 class LocalObjectReference(Struct, kw_only=True):
@@ -450,12 +384,6 @@ class NamespaceSpec(Struct, kw_only=True):
 
     finalizers: list[str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.finalizers is not None:
-            n.finalizers = n.finalizers.copy()
-        return n
-
 
 class NamespaceStatus(Struct, kw_only=True):
     """NamespaceStatus of core/v1."""
@@ -466,12 +394,6 @@ class NamespaceStatus(Struct, kw_only=True):
 
     conditions: list[NamespaceCondition] | None = None
     phase: str | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        return n
 
 
 class NodeAddress(Struct, kw_only=True):
@@ -492,13 +414,6 @@ class NodeAllocatableResourceClaimStatus(Struct, kw_only=True):
     resources: dict[str, int | float | str]
     containers: list[str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.resources = n.resources.copy()
-        if n.containers is not None:
-            n.containers = n.containers.copy()
-        return n
-
 
 class NodeCondition(Struct, kw_only=True):
     """NodeCondition of core/v1."""
@@ -516,15 +431,7 @@ class NodeConfigSource(Struct, kw_only=True):
 
     config_map: ConfigMapNodeConfigSource | None = field(name="configMap", default=None)
 
-    @property
-    def config_map_or_empty(self) -> ConfigMapNodeConfigSource:
-        return self.config_map or empty(ConfigMapNodeConfigSource)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.config_map is not None:
-            n.config_map = n.config_map.deepcopy()
-        return n
+    config_map_or_empty = OrEmpty(ConfigMapNodeConfigSource)
 
 
 class NodeConfigStatus(Struct, kw_only=True):
@@ -535,27 +442,9 @@ class NodeConfigStatus(Struct, kw_only=True):
     error: str | None = None
     last_known_good: NodeConfigSource | None = field(name="lastKnownGood", default=None)
 
-    @property
-    def active_or_empty(self) -> NodeConfigSource:
-        return self.active or empty(NodeConfigSource)
-
-    @property
-    def assigned_or_empty(self) -> NodeConfigSource:
-        return self.assigned or empty(NodeConfigSource)
-
-    @property
-    def last_known_good_or_empty(self) -> NodeConfigSource:
-        return self.last_known_good or empty(NodeConfigSource)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.active is not None:
-            n.active = n.active.deepcopy()
-        if n.assigned is not None:
-            n.assigned = n.assigned.deepcopy()
-        if n.last_known_good is not None:
-            n.last_known_good = n.last_known_good.deepcopy()
-        return n
+    active_or_empty = OrEmpty(NodeConfigSource)
+    assigned_or_empty = OrEmpty(NodeConfigSource)
+    last_known_good_or_empty = OrEmpty(NodeConfigSource)
 
 
 class NodeDaemonEndpoints(Struct, kw_only=True):
@@ -563,15 +452,7 @@ class NodeDaemonEndpoints(Struct, kw_only=True):
 
     kubelet_endpoint: DaemonEndpoint | None = field(name="kubeletEndpoint", default=None)
 
-    @property
-    def kubelet_endpoint_or_empty(self) -> DaemonEndpoint:
-        return self.kubelet_endpoint or empty(DaemonEndpoint)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.kubelet_endpoint is not None:
-            n.kubelet_endpoint = n.kubelet_endpoint.deepcopy()
-        return n
+    kubelet_endpoint_or_empty = OrEmpty(DaemonEndpoint)
 
 
 class NodeFeatures(Struct, kw_only=True):
@@ -594,26 +475,12 @@ class NodeSelectorRequirement(Struct, kw_only=True):
     operator: str
     values: list[str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.values is not None:
-            n.values = n.values.copy()
-        return n
-
 
 class NodeSelectorTerm(Struct, kw_only=True):
     """NodeSelectorTerm of core/v1."""
 
     match_expressions: list[NodeSelectorRequirement] | None = field(name="matchExpressions", default=None)
     match_fields: list[NodeSelectorRequirement] | None = field(name="matchFields", default=None)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.match_expressions is not None:
-            n.match_expressions = [x.deepcopy() for x in n.match_expressions]
-        if n.match_fields is not None:
-            n.match_fields = [x.deepcopy() for x in n.match_fields]
-        return n
 
 
 class NodeSwapStatus(Struct, kw_only=True):
@@ -637,15 +504,7 @@ class NodeSystemInfo(Struct, kw_only=True):
     system_uuid: str = field(name="systemUUID")
     swap: NodeSwapStatus | None = None
 
-    @property
-    def swap_or_empty(self) -> NodeSwapStatus:
-        return self.swap or empty(NodeSwapStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.swap is not None:
-            n.swap = n.swap.deepcopy()
-        return n
+    swap_or_empty = OrEmpty(NodeSwapStatus)
 
 
 class ObjectFieldSelector(Struct, kw_only=True):
@@ -694,25 +553,7 @@ class PersistentVolumeClaimStatus(Struct, kw_only=True):
     modify_volume_status: ModifyVolumeStatus | None = field(name="modifyVolumeStatus", default=None)
     phase: str | None = None
 
-    @property
-    def modify_volume_status_or_empty(self) -> ModifyVolumeStatus:
-        return self.modify_volume_status or empty(ModifyVolumeStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.access_modes is not None:
-            n.access_modes = n.access_modes.copy()
-        if n.allocated_resource_statuses is not None:
-            n.allocated_resource_statuses = n.allocated_resource_statuses.copy()
-        if n.allocated_resources is not None:
-            n.allocated_resources = n.allocated_resources.copy()
-        if n.capacity is not None:
-            n.capacity = n.capacity.copy()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        if n.modify_volume_status is not None:
-            n.modify_volume_status = n.modify_volume_status.deepcopy()
-        return n
+    modify_volume_status_or_empty = OrEmpty(ModifyVolumeStatus)
 
 
 class PersistentVolumeClaimVolumeSource(Struct, kw_only=True):
@@ -740,12 +581,6 @@ class PodCertificateProjection(Struct, kw_only=True):
     max_expiration_seconds: int | None = field(name="maxExpirationSeconds", default=None)
     user_annotations: dict[str, str] | None = field(name="userAnnotations", default=None)
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.user_annotations is not None:
-            n.user_annotations = n.user_annotations.copy()
-        return n
-
 
 class PodCondition(Struct, kw_only=True):
     """PodCondition of core/v1."""
@@ -771,11 +606,6 @@ class PodExtendedResourceClaimStatus(Struct, kw_only=True):
 
     request_mappings: list[ContainerExtendedResourceRequest] = field(name="requestMappings")
     resource_claim_name: str = field(name="resourceClaimName")
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.request_mappings = [x.deepcopy() for x in n.request_mappings]
-        return n
 
 
 class PodIP(Struct, kw_only=True):
@@ -849,11 +679,6 @@ class PreferredSchedulingTerm(Struct, kw_only=True):
     preference: NodeSelectorTerm
     weight: int
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.preference = n.preference.deepcopy()
-        return n
-
 
 class QuobyteVolumeSource(Struct, kw_only=True):
     """QuobyteVolumeSource of core/v1."""
@@ -882,16 +707,7 @@ class RBDVolumeSource(Struct, kw_only=True):
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
     user: str | None = None
 
-    @property
-    def secret_ref_or_empty(self) -> LocalObjectReference:
-        return self.secret_ref or empty(LocalObjectReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.monitors = n.monitors.copy()
-        if n.secret_ref is not None:
-            n.secret_ref = n.secret_ref.deepcopy()
-        return n
+    secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
     def set_defaults(self) -> None:
         if self.keyring is None:
@@ -938,16 +754,6 @@ class ResourceRequirements(Struct, kw_only=True):
     limits: dict[str, int | float | str] | None = None
     requests: dict[str, int | float | str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.claims is not None:
-            n.claims = [x.deepcopy() for x in n.claims]
-        if n.limits is not None:
-            n.limits = n.limits.copy()
-        if n.requests is not None:
-            n.requests = n.requests.copy()
-        return n
-
 
 class ResourceStatus(Struct, kw_only=True):
     """ResourceStatus of core/v1."""
@@ -958,12 +764,6 @@ class ResourceStatus(Struct, kw_only=True):
 
     name: str
     resources: list[ResourceHealth] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.resources is not None:
-            n.resources = [x.deepcopy() for x in n.resources]
-        return n
 
 
 class SELinuxOptions(Struct, kw_only=True):
@@ -992,11 +792,6 @@ class ScaleIOVolumeSource(Struct, kw_only=True):
     storage_mode: str | None = field(name="storageMode", default=None)
     storage_pool: str | None = field(name="storagePool", default=None)
     volume_name: str | None = field(name="volumeName", default=None)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.secret_ref = n.secret_ref.deepcopy()
-        return n
 
     def set_defaults(self) -> None:
         if self.fs_type is None:
@@ -1043,12 +838,6 @@ class SecretProjection(Struct, kw_only=True):
     name: str | None = None
     optional: bool | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.items is not None:
-            n.items = [x.deepcopy() for x in n.items]
-        return n
-
     def set_defaults(self) -> None:
         if self.name is None:
             self.name = ""
@@ -1061,12 +850,6 @@ class SecretVolumeSource(Struct, kw_only=True):
     items: list[KeyToPath] | None = None
     optional: bool | None = None
     secret_name: str | None = field(name="secretName", default=None)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.items is not None:
-            n.items = [x.deepcopy() for x in n.items]
-        return n
 
 
 class ServiceAccountTokenProjection(Struct, kw_only=True):
@@ -1097,15 +880,7 @@ class SessionAffinityConfig(Struct, kw_only=True):
 
     client_ip: ClientIPConfig | None = field(name="clientIP", default=None)
 
-    @property
-    def client_ip_or_empty(self) -> ClientIPConfig:
-        return self.client_ip or empty(ClientIPConfig)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.client_ip is not None:
-            n.client_ip = n.client_ip.deepcopy()
-        return n
+    client_ip_or_empty = OrEmpty(ClientIPConfig)
 
 
 class SleepAction(Struct, kw_only=True):
@@ -1127,15 +902,7 @@ class StorageOSVolumeSource(Struct, kw_only=True):
     volume_name: str | None = field(name="volumeName", default=None)
     volume_namespace: str | None = field(name="volumeNamespace", default=None)
 
-    @property
-    def secret_ref_or_empty(self) -> LocalObjectReference:
-        return self.secret_ref or empty(LocalObjectReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.secret_ref is not None:
-            n.secret_ref = n.secret_ref.deepcopy()
-        return n
+    secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
     def set_defaults(self) -> None:
         if self.secret_ref is not None:
@@ -1217,29 +984,13 @@ class VolumeResourceRequirements(Struct, kw_only=True):
     limits: dict[str, int | float | str] | None = None
     requests: dict[str, int | float | str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.limits is not None:
-            n.limits = n.limits.copy()
-        if n.requests is not None:
-            n.requests = n.requests.copy()
-        return n
-
 
 class VolumeStatus(Struct, kw_only=True):
     """VolumeStatus of core/v1."""
 
     image: ImageVolumeStatus | None = None
 
-    @property
-    def image_or_empty(self) -> ImageVolumeStatus:
-        return self.image or empty(ImageVolumeStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.image is not None:
-            n.image = n.image.deepcopy()
-        return n
+    image_or_empty = OrEmpty(ImageVolumeStatus)
 
 
 class VsphereVirtualDiskVolumeSource(Struct, kw_only=True):
@@ -1273,17 +1024,7 @@ class CSIVolumeSource(Struct, kw_only=True):
     read_only: bool | None = field(name="readOnly", default=None)
     volume_attributes: dict[str, str] | None = field(name="volumeAttributes", default=None)
 
-    @property
-    def node_publish_secret_ref_or_empty(self) -> LocalObjectReference:
-        return self.node_publish_secret_ref or empty(LocalObjectReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.node_publish_secret_ref is not None:
-            n.node_publish_secret_ref = n.node_publish_secret_ref.deepcopy()
-        if n.volume_attributes is not None:
-            n.volume_attributes = n.volume_attributes.copy()
-        return n
+    node_publish_secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
     def set_defaults(self) -> None:
         if self.node_publish_secret_ref is not None:
@@ -1304,16 +1045,7 @@ class CephFSVolumeSource(Struct, kw_only=True):
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
     user: str | None = None
 
-    @property
-    def secret_ref_or_empty(self) -> LocalObjectReference:
-        return self.secret_ref or empty(LocalObjectReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.monitors = n.monitors.copy()
-        if n.secret_ref is not None:
-            n.secret_ref = n.secret_ref.deepcopy()
-        return n
+    secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
     def set_defaults(self) -> None:
         if self.secret_ref is not None:
@@ -1332,15 +1064,7 @@ class CinderVolumeSource(Struct, kw_only=True):
     read_only: bool | None = field(name="readOnly", default=None)
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
 
-    @property
-    def secret_ref_or_empty(self) -> LocalObjectReference:
-        return self.secret_ref or empty(LocalObjectReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.secret_ref is not None:
-            n.secret_ref = n.secret_ref.deepcopy()
-        return n
+    secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
     def set_defaults(self) -> None:
         if self.secret_ref is not None:
@@ -1353,12 +1077,6 @@ class ConfigMapProjection(Struct, kw_only=True):
     items: list[KeyToPath] | None = None
     name: str | None = None
     optional: bool | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.items is not None:
-            n.items = [x.deepcopy() for x in n.items]
-        return n
 
     def set_defaults(self) -> None:
         if self.name is None:
@@ -1373,12 +1091,6 @@ class ConfigMapVolumeSource(Struct, kw_only=True):
     name: str | None = None
     optional: bool | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.items is not None:
-            n.items = [x.deepcopy() for x in n.items]
-        return n
-
     def set_defaults(self) -> None:
         if self.name is None:
             self.name = ""
@@ -1390,15 +1102,7 @@ class ContainerRestartRule(Struct, kw_only=True):
     action: str
     exit_codes: ContainerRestartRuleOnExitCodes | None = field(name="exitCodes", default=None)
 
-    @property
-    def exit_codes_or_empty(self) -> ContainerRestartRuleOnExitCodes:
-        return self.exit_codes or empty(ContainerRestartRuleOnExitCodes)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.exit_codes is not None:
-            n.exit_codes = n.exit_codes.deepcopy()
-        return n
+    exit_codes_or_empty = OrEmpty(ContainerRestartRuleOnExitCodes)
 
 
 class ContainerState(Struct, kw_only=True):
@@ -1408,27 +1112,9 @@ class ContainerState(Struct, kw_only=True):
     terminated: ContainerStateTerminated | None = None
     waiting: ContainerStateWaiting | None = None
 
-    @property
-    def running_or_empty(self) -> ContainerStateRunning:
-        return self.running or empty(ContainerStateRunning)
-
-    @property
-    def terminated_or_empty(self) -> ContainerStateTerminated:
-        return self.terminated or empty(ContainerStateTerminated)
-
-    @property
-    def waiting_or_empty(self) -> ContainerStateWaiting:
-        return self.waiting or empty(ContainerStateWaiting)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.running is not None:
-            n.running = n.running.deepcopy()
-        if n.terminated is not None:
-            n.terminated = n.terminated.deepcopy()
-        if n.waiting is not None:
-            n.waiting = n.waiting.deepcopy()
-        return n
+    running_or_empty = OrEmpty(ContainerStateRunning)
+    terminated_or_empty = OrEmpty(ContainerStateTerminated)
+    waiting_or_empty = OrEmpty(ContainerStateWaiting)
 
 
 class ContainerUser(Struct, kw_only=True):
@@ -1436,15 +1122,7 @@ class ContainerUser(Struct, kw_only=True):
 
     linux: LinuxContainerUser | None = None
 
-    @property
-    def linux_or_empty(self) -> LinuxContainerUser:
-        return self.linux or empty(LinuxContainerUser)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.linux is not None:
-            n.linux = n.linux.deepcopy()
-        return n
+    linux_or_empty = OrEmpty(LinuxContainerUser)
 
 
 class DownwardAPIVolumeFile(Struct, kw_only=True):
@@ -1460,21 +1138,8 @@ class DownwardAPIVolumeFile(Struct, kw_only=True):
     mode: int | None = None
     resource_field_ref: ResourceFieldSelector | None = field(name="resourceFieldRef", default=None)
 
-    @property
-    def field_ref_or_empty(self) -> ObjectFieldSelector:
-        return self.field_ref or empty(ObjectFieldSelector)
-
-    @property
-    def resource_field_ref_or_empty(self) -> ResourceFieldSelector:
-        return self.resource_field_ref or empty(ResourceFieldSelector)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.field_ref is not None:
-            n.field_ref = n.field_ref.deepcopy()
-        if n.resource_field_ref is not None:
-            n.resource_field_ref = n.resource_field_ref.deepcopy()
-        return n
+    field_ref_or_empty = OrEmpty(ObjectFieldSelector)
+    resource_field_ref_or_empty = OrEmpty(ResourceFieldSelector)
 
 
 class DownwardAPIVolumeSource(Struct, kw_only=True):
@@ -1482,12 +1147,6 @@ class DownwardAPIVolumeSource(Struct, kw_only=True):
 
     default_mode: int | None = field(name="defaultMode", default=None)
     items: list[DownwardAPIVolumeFile] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.items is not None:
-            n.items = [x.deepcopy() for x in n.items]
-        return n
 
 
 class EnvFromSource(Struct, kw_only=True):
@@ -1502,21 +1161,8 @@ class EnvFromSource(Struct, kw_only=True):
     prefix: str | None = None
     secret_ref: SecretEnvSource | None = field(name="secretRef", default=None)
 
-    @property
-    def config_map_ref_or_empty(self) -> ConfigMapEnvSource:
-        return self.config_map_ref or empty(ConfigMapEnvSource)
-
-    @property
-    def secret_ref_or_empty(self) -> SecretEnvSource:
-        return self.secret_ref or empty(SecretEnvSource)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.config_map_ref is not None:
-            n.config_map_ref = n.config_map_ref.deepcopy()
-        if n.secret_ref is not None:
-            n.secret_ref = n.secret_ref.deepcopy()
-        return n
+    config_map_ref_or_empty = OrEmpty(ConfigMapEnvSource)
+    secret_ref_or_empty = OrEmpty(SecretEnvSource)
 
     def set_defaults(self) -> None:
         if self.config_map_ref is not None:
@@ -1542,39 +1188,11 @@ class EnvVarSource(Struct, kw_only=True):
     resource_field_ref: ResourceFieldSelector | None = field(name="resourceFieldRef", default=None)
     secret_key_ref: SecretKeySelector | None = field(name="secretKeyRef", default=None)
 
-    @property
-    def config_map_key_ref_or_empty(self) -> ConfigMapKeySelector:
-        return self.config_map_key_ref or empty(ConfigMapKeySelector)
-
-    @property
-    def field_ref_or_empty(self) -> ObjectFieldSelector:
-        return self.field_ref or empty(ObjectFieldSelector)
-
-    @property
-    def file_key_ref_or_empty(self) -> FileKeySelector:
-        return self.file_key_ref or empty(FileKeySelector)
-
-    @property
-    def resource_field_ref_or_empty(self) -> ResourceFieldSelector:
-        return self.resource_field_ref or empty(ResourceFieldSelector)
-
-    @property
-    def secret_key_ref_or_empty(self) -> SecretKeySelector:
-        return self.secret_key_ref or empty(SecretKeySelector)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.config_map_key_ref is not None:
-            n.config_map_key_ref = n.config_map_key_ref.deepcopy()
-        if n.field_ref is not None:
-            n.field_ref = n.field_ref.deepcopy()
-        if n.file_key_ref is not None:
-            n.file_key_ref = n.file_key_ref.deepcopy()
-        if n.resource_field_ref is not None:
-            n.resource_field_ref = n.resource_field_ref.deepcopy()
-        if n.secret_key_ref is not None:
-            n.secret_key_ref = n.secret_key_ref.deepcopy()
-        return n
+    config_map_key_ref_or_empty = OrEmpty(ConfigMapKeySelector)
+    field_ref_or_empty = OrEmpty(ObjectFieldSelector)
+    file_key_ref_or_empty = OrEmpty(FileKeySelector)
+    resource_field_ref_or_empty = OrEmpty(ResourceFieldSelector)
+    secret_key_ref_or_empty = OrEmpty(SecretKeySelector)
 
     def set_defaults(self) -> None:
         if self.config_map_key_ref is not None:
@@ -1598,17 +1216,7 @@ class FlexVolumeSource(Struct, kw_only=True):
     read_only: bool | None = field(name="readOnly", default=None)
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
 
-    @property
-    def secret_ref_or_empty(self) -> LocalObjectReference:
-        return self.secret_ref or empty(LocalObjectReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.options is not None:
-            n.options = n.options.copy()
-        if n.secret_ref is not None:
-            n.secret_ref = n.secret_ref.deepcopy()
-        return n
+    secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
     def set_defaults(self) -> None:
         if self.secret_ref is not None:
@@ -1623,12 +1231,6 @@ class HTTPGetAction(Struct, kw_only=True):
     http_headers: list[HTTPHeader] | None = field(name="httpHeaders", default=None)
     path: str | None = None
     scheme: str | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.http_headers is not None:
-            n.http_headers = [x.deepcopy() for x in n.http_headers]
-        return n
 
 
 class ISCSIVolumeSource(Struct, kw_only=True):
@@ -1650,17 +1252,7 @@ class ISCSIVolumeSource(Struct, kw_only=True):
     read_only: bool | None = field(name="readOnly", default=None)
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
 
-    @property
-    def secret_ref_or_empty(self) -> LocalObjectReference:
-        return self.secret_ref or empty(LocalObjectReference)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.portals is not None:
-            n.portals = n.portals.copy()
-        if n.secret_ref is not None:
-            n.secret_ref = n.secret_ref.deepcopy()
-        return n
+    secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
     def set_defaults(self) -> None:
         if self.iscsi_interface is None:
@@ -1677,33 +1269,10 @@ class LifecycleHandler(Struct, kw_only=True):
     sleep: SleepAction | None = None
     tcp_socket: TCPSocketAction | None = field(name="tcpSocket", default=None)
 
-    @property
-    def exec_or_empty(self) -> ExecAction:
-        return self.exec or empty(ExecAction)
-
-    @property
-    def http_get_or_empty(self) -> HTTPGetAction:
-        return self.http_get or empty(HTTPGetAction)
-
-    @property
-    def sleep_or_empty(self) -> SleepAction:
-        return self.sleep or empty(SleepAction)
-
-    @property
-    def tcp_socket_or_empty(self) -> TCPSocketAction:
-        return self.tcp_socket or empty(TCPSocketAction)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.exec is not None:
-            n.exec = n.exec.deepcopy()
-        if n.http_get is not None:
-            n.http_get = n.http_get.deepcopy()
-        if n.sleep is not None:
-            n.sleep = n.sleep.deepcopy()
-        if n.tcp_socket is not None:
-            n.tcp_socket = n.tcp_socket.deepcopy()
-        return n
+    exec_or_empty = OrEmpty(ExecAction)
+    http_get_or_empty = OrEmpty(HTTPGetAction)
+    sleep_or_empty = OrEmpty(SleepAction)
+    tcp_socket_or_empty = OrEmpty(TCPSocketAction)
 
 
 class LoadBalancerIngress(Struct, kw_only=True):
@@ -1714,23 +1283,11 @@ class LoadBalancerIngress(Struct, kw_only=True):
     ip_mode: str | None = field(name="ipMode", default=None)
     ports: list[PortStatus] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.ports is not None:
-            n.ports = [x.deepcopy() for x in n.ports]
-        return n
-
 
 class LoadBalancerStatus(Struct, kw_only=True):
     """LoadBalancerStatus of core/v1."""
 
     ingress: list[LoadBalancerIngress] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.ingress is not None:
-            n.ingress = [x.deepcopy() for x in n.ingress]
-        return n
 
 
 class NodeRuntimeHandler(Struct, kw_only=True):
@@ -1739,26 +1296,13 @@ class NodeRuntimeHandler(Struct, kw_only=True):
     features: NodeRuntimeHandlerFeatures | None = None
     name: str | None = None
 
-    @property
-    def features_or_empty(self) -> NodeRuntimeHandlerFeatures:
-        return self.features or empty(NodeRuntimeHandlerFeatures)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.features is not None:
-            n.features = n.features.deepcopy()
-        return n
+    features_or_empty = OrEmpty(NodeRuntimeHandlerFeatures)
 
 
 class NodeSelector(Struct, kw_only=True):
     """NodeSelector of core/v1."""
 
     node_selector_terms: list[NodeSelectorTerm] = field(name="nodeSelectorTerms")
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.node_selector_terms = [x.deepcopy() for x in n.node_selector_terms]
-        return n
 
 
 class NodeSpec(Struct, kw_only=True):
@@ -1776,19 +1320,7 @@ class NodeSpec(Struct, kw_only=True):
     taints: list[Taint] | None = None
     unschedulable: bool | None = None
 
-    @property
-    def config_source_or_empty(self) -> NodeConfigSource:
-        return self.config_source or empty(NodeConfigSource)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.config_source is not None:
-            n.config_source = n.config_source.deepcopy()
-        if n.pod_cidrs is not None:
-            n.pod_cidrs = n.pod_cidrs.copy()
-        if n.taints is not None:
-            n.taints = [x.deepcopy() for x in n.taints]
-        return n
+    config_source_or_empty = OrEmpty(NodeConfigSource)
 
 
 class NodeStatus(Struct, kw_only=True):
@@ -1814,51 +1346,10 @@ class NodeStatus(Struct, kw_only=True):
     volumes_attached: list[AttachedVolume] | None = field(name="volumesAttached", default=None)
     volumes_in_use: list[str] | None = field(name="volumesInUse", default=None)
 
-    @property
-    def config_or_empty(self) -> NodeConfigStatus:
-        return self.config or empty(NodeConfigStatus)
-
-    @property
-    def daemon_endpoints_or_empty(self) -> NodeDaemonEndpoints:
-        return self.daemon_endpoints or empty(NodeDaemonEndpoints)
-
-    @property
-    def features_or_empty(self) -> NodeFeatures:
-        return self.features or empty(NodeFeatures)
-
-    @property
-    def node_info_or_empty(self) -> NodeSystemInfo:
-        return self.node_info or empty(NodeSystemInfo)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.addresses is not None:
-            n.addresses = [x.deepcopy() for x in n.addresses]
-        if n.allocatable is not None:
-            n.allocatable = n.allocatable.copy()
-        if n.capacity is not None:
-            n.capacity = n.capacity.copy()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        if n.config is not None:
-            n.config = n.config.deepcopy()
-        if n.daemon_endpoints is not None:
-            n.daemon_endpoints = n.daemon_endpoints.deepcopy()
-        if n.declared_features is not None:
-            n.declared_features = n.declared_features.copy()
-        if n.features is not None:
-            n.features = n.features.deepcopy()
-        if n.images is not None:
-            n.images = [x.deepcopy() for x in n.images]
-        if n.node_info is not None:
-            n.node_info = n.node_info.deepcopy()
-        if n.runtime_handlers is not None:
-            n.runtime_handlers = [x.deepcopy() for x in n.runtime_handlers]
-        if n.volumes_attached is not None:
-            n.volumes_attached = [x.deepcopy() for x in n.volumes_attached]
-        if n.volumes_in_use is not None:
-            n.volumes_in_use = n.volumes_in_use.copy()
-        return n
+    config_or_empty = OrEmpty(NodeConfigStatus)
+    daemon_endpoints_or_empty = OrEmpty(NodeDaemonEndpoints)
+    features_or_empty = OrEmpty(NodeFeatures)
+    node_info_or_empty = OrEmpty(NodeSystemInfo)
 
 
 class PodDNSConfig(Struct, kw_only=True):
@@ -1867,16 +1358,6 @@ class PodDNSConfig(Struct, kw_only=True):
     nameservers: list[str] | None = None
     options: list[PodDNSConfigOption] | None = None
     searches: list[str] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.nameservers is not None:
-            n.nameservers = n.nameservers.copy()
-        if n.options is not None:
-            n.options = [x.deepcopy() for x in n.options]
-        if n.searches is not None:
-            n.searches = n.searches.copy()
-        return n
 
 
 class PodSecurityContext(Struct, kw_only=True):
@@ -1896,37 +1377,10 @@ class PodSecurityContext(Struct, kw_only=True):
     sysctls: list[Sysctl] | None = None
     windows_options: WindowsSecurityContextOptions | None = field(name="windowsOptions", default=None)
 
-    @property
-    def app_armor_profile_or_empty(self) -> AppArmorProfile:
-        return self.app_armor_profile or empty(AppArmorProfile)
-
-    @property
-    def se_linux_options_or_empty(self) -> SELinuxOptions:
-        return self.se_linux_options or empty(SELinuxOptions)
-
-    @property
-    def seccomp_profile_or_empty(self) -> SeccompProfile:
-        return self.seccomp_profile or empty(SeccompProfile)
-
-    @property
-    def windows_options_or_empty(self) -> WindowsSecurityContextOptions:
-        return self.windows_options or empty(WindowsSecurityContextOptions)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.app_armor_profile is not None:
-            n.app_armor_profile = n.app_armor_profile.deepcopy()
-        if n.se_linux_options is not None:
-            n.se_linux_options = n.se_linux_options.deepcopy()
-        if n.seccomp_profile is not None:
-            n.seccomp_profile = n.seccomp_profile.deepcopy()
-        if n.supplemental_groups is not None:
-            n.supplemental_groups = n.supplemental_groups.copy()
-        if n.sysctls is not None:
-            n.sysctls = [x.deepcopy() for x in n.sysctls]
-        if n.windows_options is not None:
-            n.windows_options = n.windows_options.deepcopy()
-        return n
+    app_armor_profile_or_empty = OrEmpty(AppArmorProfile)
+    se_linux_options_or_empty = OrEmpty(SELinuxOptions)
+    seccomp_profile_or_empty = OrEmpty(SeccompProfile)
+    windows_options_or_empty = OrEmpty(WindowsSecurityContextOptions)
 
 
 class Probe(Struct, kw_only=True):
@@ -1943,33 +1397,10 @@ class Probe(Struct, kw_only=True):
     termination_grace_period_seconds: int | None = field(name="terminationGracePeriodSeconds", default=None)
     timeout_seconds: int | None = field(name="timeoutSeconds", default=None)
 
-    @property
-    def exec_or_empty(self) -> ExecAction:
-        return self.exec or empty(ExecAction)
-
-    @property
-    def grpc_or_empty(self) -> GRPCAction:
-        return self.grpc or empty(GRPCAction)
-
-    @property
-    def http_get_or_empty(self) -> HTTPGetAction:
-        return self.http_get or empty(HTTPGetAction)
-
-    @property
-    def tcp_socket_or_empty(self) -> TCPSocketAction:
-        return self.tcp_socket or empty(TCPSocketAction)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.exec is not None:
-            n.exec = n.exec.deepcopy()
-        if n.grpc is not None:
-            n.grpc = n.grpc.deepcopy()
-        if n.http_get is not None:
-            n.http_get = n.http_get.deepcopy()
-        if n.tcp_socket is not None:
-            n.tcp_socket = n.tcp_socket.deepcopy()
-        return n
+    exec_or_empty = OrEmpty(ExecAction)
+    grpc_or_empty = OrEmpty(GRPCAction)
+    http_get_or_empty = OrEmpty(HTTPGetAction)
+    tcp_socket_or_empty = OrEmpty(TCPSocketAction)
 
     def set_defaults(self) -> None:
         if self.grpc is not None:
@@ -1992,39 +1423,11 @@ class SecurityContext(Struct, kw_only=True):
     seccomp_profile: SeccompProfile | None = field(name="seccompProfile", default=None)
     windows_options: WindowsSecurityContextOptions | None = field(name="windowsOptions", default=None)
 
-    @property
-    def app_armor_profile_or_empty(self) -> AppArmorProfile:
-        return self.app_armor_profile or empty(AppArmorProfile)
-
-    @property
-    def capabilities_or_empty(self) -> Capabilities:
-        return self.capabilities or empty(Capabilities)
-
-    @property
-    def se_linux_options_or_empty(self) -> SELinuxOptions:
-        return self.se_linux_options or empty(SELinuxOptions)
-
-    @property
-    def seccomp_profile_or_empty(self) -> SeccompProfile:
-        return self.seccomp_profile or empty(SeccompProfile)
-
-    @property
-    def windows_options_or_empty(self) -> WindowsSecurityContextOptions:
-        return self.windows_options or empty(WindowsSecurityContextOptions)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.app_armor_profile is not None:
-            n.app_armor_profile = n.app_armor_profile.deepcopy()
-        if n.capabilities is not None:
-            n.capabilities = n.capabilities.deepcopy()
-        if n.se_linux_options is not None:
-            n.se_linux_options = n.se_linux_options.deepcopy()
-        if n.seccomp_profile is not None:
-            n.seccomp_profile = n.seccomp_profile.deepcopy()
-        if n.windows_options is not None:
-            n.windows_options = n.windows_options.deepcopy()
-        return n
+    app_armor_profile_or_empty = OrEmpty(AppArmorProfile)
+    capabilities_or_empty = OrEmpty(Capabilities)
+    se_linux_options_or_empty = OrEmpty(SELinuxOptions)
+    seccomp_profile_or_empty = OrEmpty(SeccompProfile)
+    windows_options_or_empty = OrEmpty(WindowsSecurityContextOptions)
 
 
 class ServiceSpec(Struct, kw_only=True):
@@ -2056,27 +1459,7 @@ class ServiceSpec(Struct, kw_only=True):
     traffic_distribution: str | None = field(name="trafficDistribution", default=None)
     type: str | None = None
 
-    @property
-    def session_affinity_config_or_empty(self) -> SessionAffinityConfig:
-        return self.session_affinity_config or empty(SessionAffinityConfig)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.cluster_ips is not None:
-            n.cluster_ips = n.cluster_ips.copy()
-        if n.external_ips is not None:
-            n.external_ips = n.external_ips.copy()
-        if n.ip_families is not None:
-            n.ip_families = n.ip_families.copy()
-        if n.load_balancer_source_ranges is not None:
-            n.load_balancer_source_ranges = n.load_balancer_source_ranges.copy()
-        if n.ports is not None:
-            n.ports = [x.deepcopy() for x in n.ports]
-        if n.selector is not None:
-            n.selector = n.selector.copy()
-        if n.session_affinity_config is not None:
-            n.session_affinity_config = n.session_affinity_config.deepcopy()
-        return n
+    session_affinity_config_or_empty = OrEmpty(SessionAffinityConfig)
 
     def set_defaults(self) -> None:
         for each_ports in self.ports or ():
@@ -2093,17 +1476,7 @@ class ServiceStatus(Struct, kw_only=True):
     conditions: list[meta_v1.Condition] | None = None
     load_balancer: LoadBalancerStatus | None = field(name="loadBalancer", default=None)
 
-    @property
-    def load_balancer_or_empty(self) -> LoadBalancerStatus:
-        return self.load_balancer or empty(LoadBalancerStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        if n.load_balancer is not None:
-            n.load_balancer = n.load_balancer.deepcopy()
-        return n
+    load_balancer_or_empty = OrEmpty(LoadBalancerStatus)
 
 
 class VolumeMountStatus(Struct, kw_only=True):
@@ -2115,15 +1488,7 @@ class VolumeMountStatus(Struct, kw_only=True):
     recursive_read_only: str | None = field(name="recursiveReadOnly", default=None)
     volume_status: VolumeStatus | None = field(name="volumeStatus", default=None)
 
-    @property
-    def volume_status_or_empty(self) -> VolumeStatus:
-        return self.volume_status or empty(VolumeStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.volume_status is not None:
-            n.volume_status = n.volume_status.deepcopy()
-        return n
+    volume_status_or_empty = OrEmpty(VolumeStatus)
 
 
 class ClusterTrustBundleProjection(Struct, kw_only=True):
@@ -2139,15 +1504,7 @@ class ClusterTrustBundleProjection(Struct, kw_only=True):
     optional: bool | None = None
     signer_name: str | None = field(name="signerName", default=None)
 
-    @property
-    def label_selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.label_selector or empty(meta_v1.LabelSelector)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.label_selector is not None:
-            n.label_selector = n.label_selector.deepcopy()
-        return n
+    label_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
 
 
 class ConfigMap(Object, kw_only=True):
@@ -2168,19 +1525,7 @@ class ConfigMap(Object, kw_only=True):
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.binary_data is not None:
-            n.binary_data = n.binary_data.copy()
-        if n.data is not None:
-            n.data = n.data.copy()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
 
 
 class ContainerStatus(Struct, kw_only=True):
@@ -2207,51 +1552,16 @@ class ContainerStatus(Struct, kw_only=True):
     user: ContainerUser | None = None
     volume_mounts: list[VolumeMountStatus] | None = field(name="volumeMounts", default=None)
 
-    @property
-    def last_state_or_empty(self) -> ContainerState:
-        return self.last_state or empty(ContainerState)
-
-    @property
-    def resources_or_empty(self) -> ResourceRequirements:
-        return self.resources or empty(ResourceRequirements)
-
-    @property
-    def state_or_empty(self) -> ContainerState:
-        return self.state or empty(ContainerState)
-
-    @property
-    def user_or_empty(self) -> ContainerUser:
-        return self.user or empty(ContainerUser)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.allocated_resources is not None:
-            n.allocated_resources = n.allocated_resources.copy()
-        if n.allocated_resources_status is not None:
-            n.allocated_resources_status = [x.deepcopy() for x in n.allocated_resources_status]
-        if n.last_state is not None:
-            n.last_state = n.last_state.deepcopy()
-        if n.resources is not None:
-            n.resources = n.resources.deepcopy()
-        if n.state is not None:
-            n.state = n.state.deepcopy()
-        if n.user is not None:
-            n.user = n.user.deepcopy()
-        if n.volume_mounts is not None:
-            n.volume_mounts = [x.deepcopy() for x in n.volume_mounts]
-        return n
+    last_state_or_empty = OrEmpty(ContainerState)
+    resources_or_empty = OrEmpty(ResourceRequirements)
+    state_or_empty = OrEmpty(ContainerState)
+    user_or_empty = OrEmpty(ContainerUser)
 
 
 class DownwardAPIProjection(Struct, kw_only=True):
     """DownwardAPIProjection of core/v1."""
 
     items: list[DownwardAPIVolumeFile] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.items is not None:
-            n.items = [x.deepcopy() for x in n.items]
-        return n
 
 
 class EnvVar(Struct, kw_only=True):
@@ -2261,15 +1571,7 @@ class EnvVar(Struct, kw_only=True):
     value: str | None = None
     value_from: EnvVarSource | None = field(name="valueFrom", default=None)
 
-    @property
-    def value_from_or_empty(self) -> EnvVarSource:
-        return self.value_from or empty(EnvVarSource)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.value_from is not None:
-            n.value_from = n.value_from.deepcopy()
-        return n
+    value_from_or_empty = OrEmpty(EnvVarSource)
 
     def set_defaults(self) -> None:
         if self.value_from is not None:
@@ -2283,21 +1585,8 @@ class Lifecycle(Struct, kw_only=True):
     pre_stop: LifecycleHandler | None = field(name="preStop", default=None)
     stop_signal: str | None = field(name="stopSignal", default=None)
 
-    @property
-    def post_start_or_empty(self) -> LifecycleHandler:
-        return self.post_start or empty(LifecycleHandler)
-
-    @property
-    def pre_stop_or_empty(self) -> LifecycleHandler:
-        return self.pre_stop or empty(LifecycleHandler)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.post_start is not None:
-            n.post_start = n.post_start.deepcopy()
-        if n.pre_stop is not None:
-            n.pre_stop = n.pre_stop.deepcopy()
-        return n
+    post_start_or_empty = OrEmpty(LifecycleHandler)
+    pre_stop_or_empty = OrEmpty(LifecycleHandler)
 
 
 class LimitRange(Object, kw_only=True):
@@ -2316,21 +1605,8 @@ class LimitRange(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: LimitRangeSpec | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> LimitRangeSpec:
-        return self.spec or empty(LimitRangeSpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(LimitRangeSpec)
 
 
 class Namespace(Object, kw_only=True):
@@ -2350,27 +1626,9 @@ class Namespace(Object, kw_only=True):
     spec: NamespaceSpec | None = None
     status: NamespaceStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> NamespaceSpec:
-        return self.spec or empty(NamespaceSpec)
-
-    @property
-    def status_or_empty(self) -> NamespaceStatus:
-        return self.status or empty(NamespaceStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(NamespaceSpec)
+    status_or_empty = OrEmpty(NamespaceStatus)
 
 
 class Node(Object, kw_only=True):
@@ -2390,27 +1648,9 @@ class Node(Object, kw_only=True):
     spec: NodeSpec | None = None
     status: NodeStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> NodeSpec:
-        return self.spec or empty(NodeSpec)
-
-    @property
-    def status_or_empty(self) -> NodeStatus:
-        return self.status or empty(NodeStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(NodeSpec)
+    status_or_empty = OrEmpty(NodeStatus)
 
 
 class NodeAffinity(Struct, kw_only=True):
@@ -2423,17 +1663,7 @@ class NodeAffinity(Struct, kw_only=True):
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=None)
     required_during_scheduling_ignored_during_execution: NodeSelector | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
 
-    @property
-    def required_during_scheduling_ignored_during_execution_or_empty(self) -> NodeSelector:
-        return self.required_during_scheduling_ignored_during_execution or empty(NodeSelector)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.preferred_during_scheduling_ignored_during_execution is not None:
-            n.preferred_during_scheduling_ignored_during_execution = [x.deepcopy() for x in n.preferred_during_scheduling_ignored_during_execution]
-        if n.required_during_scheduling_ignored_during_execution is not None:
-            n.required_during_scheduling_ignored_during_execution = n.required_during_scheduling_ignored_during_execution.deepcopy()
-        return n
+    required_during_scheduling_ignored_during_execution_or_empty = OrEmpty(NodeSelector)
 
 
 class PersistentVolumeClaimSpec(Struct, kw_only=True):
@@ -2454,35 +1684,10 @@ class PersistentVolumeClaimSpec(Struct, kw_only=True):
     volume_mode: str | None = field(name="volumeMode", default=None)
     volume_name: str | None = field(name="volumeName", default=None)
 
-    @property
-    def data_source_or_empty(self) -> TypedLocalObjectReference:
-        return self.data_source or empty(TypedLocalObjectReference)
-
-    @property
-    def data_source_ref_or_empty(self) -> TypedObjectReference:
-        return self.data_source_ref or empty(TypedObjectReference)
-
-    @property
-    def resources_or_empty(self) -> VolumeResourceRequirements:
-        return self.resources or empty(VolumeResourceRequirements)
-
-    @property
-    def selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.selector or empty(meta_v1.LabelSelector)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.access_modes is not None:
-            n.access_modes = n.access_modes.copy()
-        if n.data_source is not None:
-            n.data_source = n.data_source.deepcopy()
-        if n.data_source_ref is not None:
-            n.data_source_ref = n.data_source_ref.deepcopy()
-        if n.resources is not None:
-            n.resources = n.resources.deepcopy()
-        if n.selector is not None:
-            n.selector = n.selector.deepcopy()
-        return n
+    data_source_or_empty = OrEmpty(TypedLocalObjectReference)
+    data_source_ref_or_empty = OrEmpty(TypedObjectReference)
+    resources_or_empty = OrEmpty(VolumeResourceRequirements)
+    selector_or_empty = OrEmpty(meta_v1.LabelSelector)
 
 
 class PersistentVolumeClaimTemplate(Struct, kw_only=True):
@@ -2491,16 +1696,7 @@ class PersistentVolumeClaimTemplate(Struct, kw_only=True):
     spec: PersistentVolumeClaimSpec
     metadata: meta_v1.ObjectMeta | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.spec = n.spec.deepcopy()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
 
 
 class PodAffinityTerm(Struct, kw_only=True):
@@ -2518,27 +1714,8 @@ class PodAffinityTerm(Struct, kw_only=True):
     namespace_selector: meta_v1.LabelSelector | None = field(name="namespaceSelector", default=None)
     namespaces: list[str] | None = None
 
-    @property
-    def label_selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.label_selector or empty(meta_v1.LabelSelector)
-
-    @property
-    def namespace_selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.namespace_selector or empty(meta_v1.LabelSelector)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.label_selector is not None:
-            n.label_selector = n.label_selector.deepcopy()
-        if n.match_label_keys is not None:
-            n.match_label_keys = n.match_label_keys.copy()
-        if n.mismatch_label_keys is not None:
-            n.mismatch_label_keys = n.mismatch_label_keys.copy()
-        if n.namespace_selector is not None:
-            n.namespace_selector = n.namespace_selector.deepcopy()
-        if n.namespaces is not None:
-            n.namespaces = n.namespaces.copy()
-        return n
+    label_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
+    namespace_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
 
 
 class PodStatus(Struct, kw_only=True):
@@ -2573,39 +1750,8 @@ class PodStatus(Struct, kw_only=True):
     resources: ResourceRequirements | None = None
     start_time: str | None = field(name="startTime", default=None)
 
-    @property
-    def extended_resource_claim_status_or_empty(self) -> PodExtendedResourceClaimStatus:
-        return self.extended_resource_claim_status or empty(PodExtendedResourceClaimStatus)
-
-    @property
-    def resources_or_empty(self) -> ResourceRequirements:
-        return self.resources or empty(ResourceRequirements)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.allocated_resources is not None:
-            n.allocated_resources = n.allocated_resources.copy()
-        if n.conditions is not None:
-            n.conditions = [x.deepcopy() for x in n.conditions]
-        if n.container_statuses is not None:
-            n.container_statuses = [x.deepcopy() for x in n.container_statuses]
-        if n.ephemeral_container_statuses is not None:
-            n.ephemeral_container_statuses = [x.deepcopy() for x in n.ephemeral_container_statuses]
-        if n.extended_resource_claim_status is not None:
-            n.extended_resource_claim_status = n.extended_resource_claim_status.deepcopy()
-        if n.host_ips is not None:
-            n.host_ips = [x.deepcopy() for x in n.host_ips]
-        if n.init_container_statuses is not None:
-            n.init_container_statuses = [x.deepcopy() for x in n.init_container_statuses]
-        if n.node_allocatable_resource_claim_statuses is not None:
-            n.node_allocatable_resource_claim_statuses = [x.deepcopy() for x in n.node_allocatable_resource_claim_statuses]
-        if n.pod_ips is not None:
-            n.pod_ips = [x.deepcopy() for x in n.pod_ips]
-        if n.resource_claim_statuses is not None:
-            n.resource_claim_statuses = [x.deepcopy() for x in n.resource_claim_statuses]
-        if n.resources is not None:
-            n.resources = n.resources.deepcopy()
-        return n
+    extended_resource_claim_status_or_empty = OrEmpty(PodExtendedResourceClaimStatus)
+    resources_or_empty = OrEmpty(ResourceRequirements)
 
 
 class Secret(Object, kw_only=True):
@@ -2627,19 +1773,7 @@ class Secret(Object, kw_only=True):
     string_data: dict[str, str] | None = field(name="stringData", default=None)
     type: str | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.data is not None:
-            n.data = n.data.copy()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.string_data is not None:
-            n.string_data = n.string_data.copy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
 
 
 class Service(Object, kw_only=True):
@@ -2659,27 +1793,9 @@ class Service(Object, kw_only=True):
     spec: ServiceSpec | None = None
     status: ServiceStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> ServiceSpec:
-        return self.spec or empty(ServiceSpec)
-
-    @property
-    def status_or_empty(self) -> ServiceStatus:
-        return self.status or empty(ServiceStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(ServiceSpec)
+    status_or_empty = OrEmpty(ServiceStatus)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -2708,19 +1824,7 @@ class ServiceAccount(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     secrets: list[ObjectReference] | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.image_pull_secrets is not None:
-            n.image_pull_secrets = [x.deepcopy() for x in n.image_pull_secrets]
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.secrets is not None:
-            n.secrets = [x.deepcopy() for x in n.secrets]
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
 
     def set_defaults(self) -> None:
         for each_image_pull_secrets in self.image_pull_secrets or ():
@@ -2743,17 +1847,7 @@ class TopologySpreadConstraint(Struct, kw_only=True):
     node_affinity_policy: str | None = field(name="nodeAffinityPolicy", default=None)
     node_taints_policy: str | None = field(name="nodeTaintsPolicy", default=None)
 
-    @property
-    def label_selector_or_empty(self) -> meta_v1.LabelSelector:
-        return self.label_selector or empty(meta_v1.LabelSelector)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.label_selector is not None:
-            n.label_selector = n.label_selector.deepcopy()
-        if n.match_label_keys is not None:
-            n.match_label_keys = n.match_label_keys.copy()
-        return n
+    label_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
 
 
 class VolumeProjection(Struct, kw_only=True):
@@ -2771,45 +1865,12 @@ class VolumeProjection(Struct, kw_only=True):
     secret: SecretProjection | None = None
     service_account_token: ServiceAccountTokenProjection | None = field(name="serviceAccountToken", default=None)
 
-    @property
-    def cluster_trust_bundle_or_empty(self) -> ClusterTrustBundleProjection:
-        return self.cluster_trust_bundle or empty(ClusterTrustBundleProjection)
-
-    @property
-    def config_map_or_empty(self) -> ConfigMapProjection:
-        return self.config_map or empty(ConfigMapProjection)
-
-    @property
-    def downward_api_or_empty(self) -> DownwardAPIProjection:
-        return self.downward_api or empty(DownwardAPIProjection)
-
-    @property
-    def pod_certificate_or_empty(self) -> PodCertificateProjection:
-        return self.pod_certificate or empty(PodCertificateProjection)
-
-    @property
-    def secret_or_empty(self) -> SecretProjection:
-        return self.secret or empty(SecretProjection)
-
-    @property
-    def service_account_token_or_empty(self) -> ServiceAccountTokenProjection:
-        return self.service_account_token or empty(ServiceAccountTokenProjection)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.cluster_trust_bundle is not None:
-            n.cluster_trust_bundle = n.cluster_trust_bundle.deepcopy()
-        if n.config_map is not None:
-            n.config_map = n.config_map.deepcopy()
-        if n.downward_api is not None:
-            n.downward_api = n.downward_api.deepcopy()
-        if n.pod_certificate is not None:
-            n.pod_certificate = n.pod_certificate.deepcopy()
-        if n.secret is not None:
-            n.secret = n.secret.deepcopy()
-        if n.service_account_token is not None:
-            n.service_account_token = n.service_account_token.deepcopy()
-        return n
+    cluster_trust_bundle_or_empty = OrEmpty(ClusterTrustBundleProjection)
+    config_map_or_empty = OrEmpty(ConfigMapProjection)
+    downward_api_or_empty = OrEmpty(DownwardAPIProjection)
+    pod_certificate_or_empty = OrEmpty(PodCertificateProjection)
+    secret_or_empty = OrEmpty(SecretProjection)
+    service_account_token_or_empty = OrEmpty(ServiceAccountTokenProjection)
 
     def set_defaults(self) -> None:
         if self.config_map is not None:
@@ -2823,11 +1884,6 @@ class WeightedPodAffinityTerm(Struct, kw_only=True):
 
     pod_affinity_term: PodAffinityTerm = field(name="podAffinityTerm")
     weight: int
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.pod_affinity_term = n.pod_affinity_term.deepcopy()
-        return n
 
 
 class Container(Struct, kw_only=True):
@@ -2866,63 +1922,12 @@ class Container(Struct, kw_only=True):
     volume_mounts: list[VolumeMount] | None = field(name="volumeMounts", default=None)
     working_dir: str | None = field(name="workingDir", default=None)
 
-    @property
-    def lifecycle_or_empty(self) -> Lifecycle:
-        return self.lifecycle or empty(Lifecycle)
-
-    @property
-    def liveness_probe_or_empty(self) -> Probe:
-        return self.liveness_probe or empty(Probe)
-
-    @property
-    def readiness_probe_or_empty(self) -> Probe:
-        return self.readiness_probe or empty(Probe)
-
-    @property
-    def resources_or_empty(self) -> ResourceRequirements:
-        return self.resources or empty(ResourceRequirements)
-
-    @property
-    def security_context_or_empty(self) -> SecurityContext:
-        return self.security_context or empty(SecurityContext)
-
-    @property
-    def startup_probe_or_empty(self) -> Probe:
-        return self.startup_probe or empty(Probe)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.args is not None:
-            n.args = n.args.copy()
-        if n.command is not None:
-            n.command = n.command.copy()
-        if n.env is not None:
-            n.env = [x.deepcopy() for x in n.env]
-        if n.env_from is not None:
-            n.env_from = [x.deepcopy() for x in n.env_from]
-        if n.lifecycle is not None:
-            n.lifecycle = n.lifecycle.deepcopy()
-        if n.liveness_probe is not None:
-            n.liveness_probe = n.liveness_probe.deepcopy()
-        if n.ports is not None:
-            n.ports = [x.deepcopy() for x in n.ports]
-        if n.readiness_probe is not None:
-            n.readiness_probe = n.readiness_probe.deepcopy()
-        if n.resize_policy is not None:
-            n.resize_policy = [x.deepcopy() for x in n.resize_policy]
-        if n.resources is not None:
-            n.resources = n.resources.deepcopy()
-        if n.restart_policy_rules is not None:
-            n.restart_policy_rules = [x.deepcopy() for x in n.restart_policy_rules]
-        if n.security_context is not None:
-            n.security_context = n.security_context.deepcopy()
-        if n.startup_probe is not None:
-            n.startup_probe = n.startup_probe.deepcopy()
-        if n.volume_devices is not None:
-            n.volume_devices = [x.deepcopy() for x in n.volume_devices]
-        if n.volume_mounts is not None:
-            n.volume_mounts = [x.deepcopy() for x in n.volume_mounts]
-        return n
+    lifecycle_or_empty = OrEmpty(Lifecycle)
+    liveness_probe_or_empty = OrEmpty(Probe)
+    readiness_probe_or_empty = OrEmpty(Probe)
+    resources_or_empty = OrEmpty(ResourceRequirements)
+    security_context_or_empty = OrEmpty(SecurityContext)
+    startup_probe_or_empty = OrEmpty(Probe)
 
     def set_defaults(self) -> None:
         for each_env in self.env or ():
@@ -2976,63 +1981,12 @@ class EphemeralContainer(Struct, kw_only=True):
     volume_mounts: list[VolumeMount] | None = field(name="volumeMounts", default=None)
     working_dir: str | None = field(name="workingDir", default=None)
 
-    @property
-    def lifecycle_or_empty(self) -> Lifecycle:
-        return self.lifecycle or empty(Lifecycle)
-
-    @property
-    def liveness_probe_or_empty(self) -> Probe:
-        return self.liveness_probe or empty(Probe)
-
-    @property
-    def readiness_probe_or_empty(self) -> Probe:
-        return self.readiness_probe or empty(Probe)
-
-    @property
-    def resources_or_empty(self) -> ResourceRequirements:
-        return self.resources or empty(ResourceRequirements)
-
-    @property
-    def security_context_or_empty(self) -> SecurityContext:
-        return self.security_context or empty(SecurityContext)
-
-    @property
-    def startup_probe_or_empty(self) -> Probe:
-        return self.startup_probe or empty(Probe)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.args is not None:
-            n.args = n.args.copy()
-        if n.command is not None:
-            n.command = n.command.copy()
-        if n.env is not None:
-            n.env = [x.deepcopy() for x in n.env]
-        if n.env_from is not None:
-            n.env_from = [x.deepcopy() for x in n.env_from]
-        if n.lifecycle is not None:
-            n.lifecycle = n.lifecycle.deepcopy()
-        if n.liveness_probe is not None:
-            n.liveness_probe = n.liveness_probe.deepcopy()
-        if n.ports is not None:
-            n.ports = [x.deepcopy() for x in n.ports]
-        if n.readiness_probe is not None:
-            n.readiness_probe = n.readiness_probe.deepcopy()
-        if n.resize_policy is not None:
-            n.resize_policy = [x.deepcopy() for x in n.resize_policy]
-        if n.resources is not None:
-            n.resources = n.resources.deepcopy()
-        if n.restart_policy_rules is not None:
-            n.restart_policy_rules = [x.deepcopy() for x in n.restart_policy_rules]
-        if n.security_context is not None:
-            n.security_context = n.security_context.deepcopy()
-        if n.startup_probe is not None:
-            n.startup_probe = n.startup_probe.deepcopy()
-        if n.volume_devices is not None:
-            n.volume_devices = [x.deepcopy() for x in n.volume_devices]
-        if n.volume_mounts is not None:
-            n.volume_mounts = [x.deepcopy() for x in n.volume_mounts]
-        return n
+    lifecycle_or_empty = OrEmpty(Lifecycle)
+    liveness_probe_or_empty = OrEmpty(Probe)
+    readiness_probe_or_empty = OrEmpty(Probe)
+    resources_or_empty = OrEmpty(ResourceRequirements)
+    security_context_or_empty = OrEmpty(SecurityContext)
+    startup_probe_or_empty = OrEmpty(Probe)
 
     def set_defaults(self) -> None:
         for each_env in self.env or ():
@@ -3054,15 +2008,7 @@ class EphemeralVolumeSource(Struct, kw_only=True):
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = field(name="volumeClaimTemplate", default=None)
 
-    @property
-    def volume_claim_template_or_empty(self) -> PersistentVolumeClaimTemplate:
-        return self.volume_claim_template or empty(PersistentVolumeClaimTemplate)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.volume_claim_template is not None:
-            n.volume_claim_template = n.volume_claim_template.deepcopy()
-        return n
+    volume_claim_template_or_empty = OrEmpty(PersistentVolumeClaimTemplate)
 
 
 class PersistentVolumeClaim(Object, kw_only=True):
@@ -3082,27 +2028,9 @@ class PersistentVolumeClaim(Object, kw_only=True):
     spec: PersistentVolumeClaimSpec | None = None
     status: PersistentVolumeClaimStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> PersistentVolumeClaimSpec:
-        return self.spec or empty(PersistentVolumeClaimSpec)
-
-    @property
-    def status_or_empty(self) -> PersistentVolumeClaimStatus:
-        return self.status or empty(PersistentVolumeClaimStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(PersistentVolumeClaimSpec)
+    status_or_empty = OrEmpty(PersistentVolumeClaimStatus)
 
 
 class PodAffinity(Struct, kw_only=True):
@@ -3111,14 +2039,6 @@ class PodAffinity(Struct, kw_only=True):
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=None)
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.preferred_during_scheduling_ignored_during_execution is not None:
-            n.preferred_during_scheduling_ignored_during_execution = [x.deepcopy() for x in n.preferred_during_scheduling_ignored_during_execution]
-        if n.required_during_scheduling_ignored_during_execution is not None:
-            n.required_during_scheduling_ignored_during_execution = [x.deepcopy() for x in n.required_during_scheduling_ignored_during_execution]
-        return n
-
 
 class PodAntiAffinity(Struct, kw_only=True):
     """PodAntiAffinity of core/v1."""
@@ -3126,26 +2046,12 @@ class PodAntiAffinity(Struct, kw_only=True):
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=None)
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.preferred_during_scheduling_ignored_during_execution is not None:
-            n.preferred_during_scheduling_ignored_during_execution = [x.deepcopy() for x in n.preferred_during_scheduling_ignored_during_execution]
-        if n.required_during_scheduling_ignored_during_execution is not None:
-            n.required_during_scheduling_ignored_during_execution = [x.deepcopy() for x in n.required_during_scheduling_ignored_during_execution]
-        return n
-
 
 class ProjectedVolumeSource(Struct, kw_only=True):
     """ProjectedVolumeSource of core/v1."""
 
     default_mode: int | None = field(name="defaultMode", default=None)
     sources: list[VolumeProjection] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.sources is not None:
-            n.sources = [x.deepcopy() for x in n.sources]
-        return n
 
     def set_defaults(self) -> None:
         for each_sources in self.sources or ():
@@ -3191,189 +2097,36 @@ class Volume(Struct, kw_only=True):
     storageos: StorageOSVolumeSource | None = None
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = field(name="vsphereVolume", default=None)
 
-    @property
-    def aws_elastic_block_store_or_empty(self) -> AWSElasticBlockStoreVolumeSource:
-        return self.aws_elastic_block_store or empty(AWSElasticBlockStoreVolumeSource)
-
-    @property
-    def azure_disk_or_empty(self) -> AzureDiskVolumeSource:
-        return self.azure_disk or empty(AzureDiskVolumeSource)
-
-    @property
-    def azure_file_or_empty(self) -> AzureFileVolumeSource:
-        return self.azure_file or empty(AzureFileVolumeSource)
-
-    @property
-    def cephfs_or_empty(self) -> CephFSVolumeSource:
-        return self.cephfs or empty(CephFSVolumeSource)
-
-    @property
-    def cinder_or_empty(self) -> CinderVolumeSource:
-        return self.cinder or empty(CinderVolumeSource)
-
-    @property
-    def config_map_or_empty(self) -> ConfigMapVolumeSource:
-        return self.config_map or empty(ConfigMapVolumeSource)
-
-    @property
-    def csi_or_empty(self) -> CSIVolumeSource:
-        return self.csi or empty(CSIVolumeSource)
-
-    @property
-    def downward_api_or_empty(self) -> DownwardAPIVolumeSource:
-        return self.downward_api or empty(DownwardAPIVolumeSource)
-
-    @property
-    def empty_dir_or_empty(self) -> EmptyDirVolumeSource:
-        return self.empty_dir or empty(EmptyDirVolumeSource)
-
-    @property
-    def ephemeral_or_empty(self) -> EphemeralVolumeSource:
-        return self.ephemeral or empty(EphemeralVolumeSource)
-
-    @property
-    def fc_or_empty(self) -> FCVolumeSource:
-        return self.fc or empty(FCVolumeSource)
-
-    @property
-    def flex_volume_or_empty(self) -> FlexVolumeSource:
-        return self.flex_volume or empty(FlexVolumeSource)
-
-    @property
-    def flocker_or_empty(self) -> FlockerVolumeSource:
-        return self.flocker or empty(FlockerVolumeSource)
-
-    @property
-    def gce_persistent_disk_or_empty(self) -> GCEPersistentDiskVolumeSource:
-        return self.gce_persistent_disk or empty(GCEPersistentDiskVolumeSource)
-
-    @property
-    def git_repo_or_empty(self) -> GitRepoVolumeSource:
-        return self.git_repo or empty(GitRepoVolumeSource)
-
-    @property
-    def glusterfs_or_empty(self) -> GlusterfsVolumeSource:
-        return self.glusterfs or empty(GlusterfsVolumeSource)
-
-    @property
-    def host_path_or_empty(self) -> HostPathVolumeSource:
-        return self.host_path or empty(HostPathVolumeSource)
-
-    @property
-    def image_or_empty(self) -> ImageVolumeSource:
-        return self.image or empty(ImageVolumeSource)
-
-    @property
-    def iscsi_or_empty(self) -> ISCSIVolumeSource:
-        return self.iscsi or empty(ISCSIVolumeSource)
-
-    @property
-    def nfs_or_empty(self) -> NFSVolumeSource:
-        return self.nfs or empty(NFSVolumeSource)
-
-    @property
-    def persistent_volume_claim_or_empty(self) -> PersistentVolumeClaimVolumeSource:
-        return self.persistent_volume_claim or empty(PersistentVolumeClaimVolumeSource)
-
-    @property
-    def photon_persistent_disk_or_empty(self) -> PhotonPersistentDiskVolumeSource:
-        return self.photon_persistent_disk or empty(PhotonPersistentDiskVolumeSource)
-
-    @property
-    def portworx_volume_or_empty(self) -> PortworxVolumeSource:
-        return self.portworx_volume or empty(PortworxVolumeSource)
-
-    @property
-    def projected_or_empty(self) -> ProjectedVolumeSource:
-        return self.projected or empty(ProjectedVolumeSource)
-
-    @property
-    def quobyte_or_empty(self) -> QuobyteVolumeSource:
-        return self.quobyte or empty(QuobyteVolumeSource)
-
-    @property
-    def rbd_or_empty(self) -> RBDVolumeSource:
-        return self.rbd or empty(RBDVolumeSource)
-
-    @property
-    def scale_io_or_empty(self) -> ScaleIOVolumeSource:
-        return self.scale_io or empty(ScaleIOVolumeSource)
-
-    @property
-    def secret_or_empty(self) -> SecretVolumeSource:
-        return self.secret or empty(SecretVolumeSource)
-
-    @property
-    def storageos_or_empty(self) -> StorageOSVolumeSource:
-        return self.storageos or empty(StorageOSVolumeSource)
-
-    @property
-    def vsphere_volume_or_empty(self) -> VsphereVirtualDiskVolumeSource:
-        return self.vsphere_volume or empty(VsphereVirtualDiskVolumeSource)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.aws_elastic_block_store is not None:
-            n.aws_elastic_block_store = n.aws_elastic_block_store.deepcopy()
-        if n.azure_disk is not None:
-            n.azure_disk = n.azure_disk.deepcopy()
-        if n.azure_file is not None:
-            n.azure_file = n.azure_file.deepcopy()
-        if n.cephfs is not None:
-            n.cephfs = n.cephfs.deepcopy()
-        if n.cinder is not None:
-            n.cinder = n.cinder.deepcopy()
-        if n.config_map is not None:
-            n.config_map = n.config_map.deepcopy()
-        if n.csi is not None:
-            n.csi = n.csi.deepcopy()
-        if n.downward_api is not None:
-            n.downward_api = n.downward_api.deepcopy()
-        if n.empty_dir is not None:
-            n.empty_dir = n.empty_dir.deepcopy()
-        if n.ephemeral is not None:
-            n.ephemeral = n.ephemeral.deepcopy()
-        if n.fc is not None:
-            n.fc = n.fc.deepcopy()
-        if n.flex_volume is not None:
-            n.flex_volume = n.flex_volume.deepcopy()
-        if n.flocker is not None:
-            n.flocker = n.flocker.deepcopy()
-        if n.gce_persistent_disk is not None:
-            n.gce_persistent_disk = n.gce_persistent_disk.deepcopy()
-        if n.git_repo is not None:
-            n.git_repo = n.git_repo.deepcopy()
-        if n.glusterfs is not None:
-            n.glusterfs = n.glusterfs.deepcopy()
-        if n.host_path is not None:
-            n.host_path = n.host_path.deepcopy()
-        if n.image is not None:
-            n.image = n.image.deepcopy()
-        if n.iscsi is not None:
-            n.iscsi = n.iscsi.deepcopy()
-        if n.nfs is not None:
-            n.nfs = n.nfs.deepcopy()
-        if n.persistent_volume_claim is not None:
-            n.persistent_volume_claim = n.persistent_volume_claim.deepcopy()
-        if n.photon_persistent_disk is not None:
-            n.photon_persistent_disk = n.photon_persistent_disk.deepcopy()
-        if n.portworx_volume is not None:
-            n.portworx_volume = n.portworx_volume.deepcopy()
-        if n.projected is not None:
-            n.projected = n.projected.deepcopy()
-        if n.quobyte is not None:
-            n.quobyte = n.quobyte.deepcopy()
-        if n.rbd is not None:
-            n.rbd = n.rbd.deepcopy()
-        if n.scale_io is not None:
-            n.scale_io = n.scale_io.deepcopy()
-        if n.secret is not None:
-            n.secret = n.secret.deepcopy()
-        if n.storageos is not None:
-            n.storageos = n.storageos.deepcopy()
-        if n.vsphere_volume is not None:
-            n.vsphere_volume = n.vsphere_volume.deepcopy()
-        return n
+    aws_elastic_block_store_or_empty = OrEmpty(AWSElasticBlockStoreVolumeSource)
+    azure_disk_or_empty = OrEmpty(AzureDiskVolumeSource)
+    azure_file_or_empty = OrEmpty(AzureFileVolumeSource)
+    cephfs_or_empty = OrEmpty(CephFSVolumeSource)
+    cinder_or_empty = OrEmpty(CinderVolumeSource)
+    config_map_or_empty = OrEmpty(ConfigMapVolumeSource)
+    csi_or_empty = OrEmpty(CSIVolumeSource)
+    downward_api_or_empty = OrEmpty(DownwardAPIVolumeSource)
+    empty_dir_or_empty = OrEmpty(EmptyDirVolumeSource)
+    ephemeral_or_empty = OrEmpty(EphemeralVolumeSource)
+    fc_or_empty = OrEmpty(FCVolumeSource)
+    flex_volume_or_empty = OrEmpty(FlexVolumeSource)
+    flocker_or_empty = OrEmpty(FlockerVolumeSource)
+    gce_persistent_disk_or_empty = OrEmpty(GCEPersistentDiskVolumeSource)
+    git_repo_or_empty = OrEmpty(GitRepoVolumeSource)
+    glusterfs_or_empty = OrEmpty(GlusterfsVolumeSource)
+    host_path_or_empty = OrEmpty(HostPathVolumeSource)
+    image_or_empty = OrEmpty(ImageVolumeSource)
+    iscsi_or_empty = OrEmpty(ISCSIVolumeSource)
+    nfs_or_empty = OrEmpty(NFSVolumeSource)
+    persistent_volume_claim_or_empty = OrEmpty(PersistentVolumeClaimVolumeSource)
+    photon_persistent_disk_or_empty = OrEmpty(PhotonPersistentDiskVolumeSource)
+    portworx_volume_or_empty = OrEmpty(PortworxVolumeSource)
+    projected_or_empty = OrEmpty(ProjectedVolumeSource)
+    quobyte_or_empty = OrEmpty(QuobyteVolumeSource)
+    rbd_or_empty = OrEmpty(RBDVolumeSource)
+    scale_io_or_empty = OrEmpty(ScaleIOVolumeSource)
+    secret_or_empty = OrEmpty(SecretVolumeSource)
+    storageos_or_empty = OrEmpty(StorageOSVolumeSource)
+    vsphere_volume_or_empty = OrEmpty(VsphereVirtualDiskVolumeSource)
 
     def set_defaults(self) -> None:
         if self.azure_disk is not None:
@@ -3407,27 +2160,9 @@ class Affinity(Struct, kw_only=True):
     pod_affinity: PodAffinity | None = field(name="podAffinity", default=None)
     pod_anti_affinity: PodAntiAffinity | None = field(name="podAntiAffinity", default=None)
 
-    @property
-    def node_affinity_or_empty(self) -> NodeAffinity:
-        return self.node_affinity or empty(NodeAffinity)
-
-    @property
-    def pod_affinity_or_empty(self) -> PodAffinity:
-        return self.pod_affinity or empty(PodAffinity)
-
-    @property
-    def pod_anti_affinity_or_empty(self) -> PodAntiAffinity:
-        return self.pod_anti_affinity or empty(PodAntiAffinity)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.node_affinity is not None:
-            n.node_affinity = n.node_affinity.deepcopy()
-        if n.pod_affinity is not None:
-            n.pod_affinity = n.pod_affinity.deepcopy()
-        if n.pod_anti_affinity is not None:
-            n.pod_anti_affinity = n.pod_anti_affinity.deepcopy()
-        return n
+    node_affinity_or_empty = OrEmpty(NodeAffinity)
+    pod_affinity_or_empty = OrEmpty(PodAffinity)
+    pod_anti_affinity_or_empty = OrEmpty(PodAntiAffinity)
 
 
 class PodSpec(Struct, kw_only=True):
@@ -3489,70 +2224,12 @@ class PodSpec(Struct, kw_only=True):
     topology_spread_constraints: list[TopologySpreadConstraint] | None = field(name="topologySpreadConstraints", default=None)
     volumes: list[Volume] | None = None
 
-    @property
-    def affinity_or_empty(self) -> Affinity:
-        return self.affinity or empty(Affinity)
-
-    @property
-    def dns_config_or_empty(self) -> PodDNSConfig:
-        return self.dns_config or empty(PodDNSConfig)
-
-    @property
-    def os_or_empty(self) -> PodOS:
-        return self.os or empty(PodOS)
-
-    @property
-    def resources_or_empty(self) -> ResourceRequirements:
-        return self.resources or empty(ResourceRequirements)
-
-    @property
-    def scheduling_group_or_empty(self) -> PodSchedulingGroup:
-        return self.scheduling_group or empty(PodSchedulingGroup)
-
-    @property
-    def security_context_or_empty(self) -> PodSecurityContext:
-        return self.security_context or empty(PodSecurityContext)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        n.containers = [x.deepcopy() for x in n.containers]
-        if n.affinity is not None:
-            n.affinity = n.affinity.deepcopy()
-        if n.dns_config is not None:
-            n.dns_config = n.dns_config.deepcopy()
-        if n.ephemeral_containers is not None:
-            n.ephemeral_containers = [x.deepcopy() for x in n.ephemeral_containers]
-        if n.host_aliases is not None:
-            n.host_aliases = [x.deepcopy() for x in n.host_aliases]
-        if n.image_pull_secrets is not None:
-            n.image_pull_secrets = [x.deepcopy() for x in n.image_pull_secrets]
-        if n.init_containers is not None:
-            n.init_containers = [x.deepcopy() for x in n.init_containers]
-        if n.node_selector is not None:
-            n.node_selector = n.node_selector.copy()
-        if n.os is not None:
-            n.os = n.os.deepcopy()
-        if n.overhead is not None:
-            n.overhead = n.overhead.copy()
-        if n.readiness_gates is not None:
-            n.readiness_gates = [x.deepcopy() for x in n.readiness_gates]
-        if n.resource_claims is not None:
-            n.resource_claims = [x.deepcopy() for x in n.resource_claims]
-        if n.resources is not None:
-            n.resources = n.resources.deepcopy()
-        if n.scheduling_gates is not None:
-            n.scheduling_gates = [x.deepcopy() for x in n.scheduling_gates]
-        if n.scheduling_group is not None:
-            n.scheduling_group = n.scheduling_group.deepcopy()
-        if n.security_context is not None:
-            n.security_context = n.security_context.deepcopy()
-        if n.tolerations is not None:
-            n.tolerations = [x.deepcopy() for x in n.tolerations]
-        if n.topology_spread_constraints is not None:
-            n.topology_spread_constraints = [x.deepcopy() for x in n.topology_spread_constraints]
-        if n.volumes is not None:
-            n.volumes = [x.deepcopy() for x in n.volumes]
-        return n
+    affinity_or_empty = OrEmpty(Affinity)
+    dns_config_or_empty = OrEmpty(PodDNSConfig)
+    os_or_empty = OrEmpty(PodOS)
+    resources_or_empty = OrEmpty(ResourceRequirements)
+    scheduling_group_or_empty = OrEmpty(PodSchedulingGroup)
+    security_context_or_empty = OrEmpty(PodSecurityContext)
 
     def set_defaults(self) -> None:
         for each_containers in self.containers:
@@ -3573,21 +2250,8 @@ class PodTemplateSpec(Struct, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: PodSpec | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> PodSpec:
-        return self.spec or empty(PodSpec)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(PodSpec)
 
     def set_defaults(self) -> None:
         if self.spec is not None:
@@ -3611,27 +2275,9 @@ class Pod(Object, kw_only=True):
     spec: PodSpec | None = None
     status: PodStatus | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def spec_or_empty(self) -> PodSpec:
-        return self.spec or empty(PodSpec)
-
-    @property
-    def status_or_empty(self) -> PodStatus:
-        return self.status or empty(PodStatus)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.spec is not None:
-            n.spec = n.spec.deepcopy()
-        if n.status is not None:
-            n.status = n.status.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    spec_or_empty = OrEmpty(PodSpec)
+    status_or_empty = OrEmpty(PodStatus)
 
     def set_defaults(self) -> None:
         if self.spec is not None:

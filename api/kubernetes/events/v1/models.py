@@ -5,11 +5,11 @@
 """The structs of events.k8s.io/v1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct, empty
+from trainwright.api.base import Merge, Object, OrEmpty, Resource, Struct
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
@@ -55,36 +55,8 @@ class Event(Object, kw_only=True):
     series: EventSeries | None = None
     type: str | None = None
 
-    @property
-    def deprecated_source_or_empty(self) -> core_v1.EventSource:
-        return self.deprecated_source or empty(core_v1.EventSource)
-
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    @property
-    def regarding_or_empty(self) -> core_v1.ObjectReference:
-        return self.regarding or empty(core_v1.ObjectReference)
-
-    @property
-    def related_or_empty(self) -> core_v1.ObjectReference:
-        return self.related or empty(core_v1.ObjectReference)
-
-    @property
-    def series_or_empty(self) -> EventSeries:
-        return self.series or empty(EventSeries)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.deprecated_source is not None:
-            n.deprecated_source = n.deprecated_source.deepcopy()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        if n.regarding is not None:
-            n.regarding = n.regarding.deepcopy()
-        if n.related is not None:
-            n.related = n.related.deepcopy()
-        if n.series is not None:
-            n.series = n.series.deepcopy()
-        return n
+    deprecated_source_or_empty = OrEmpty(core_v1.EventSource)
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
+    regarding_or_empty = OrEmpty(core_v1.ObjectReference)
+    related_or_empty = OrEmpty(core_v1.ObjectReference)
+    series_or_empty = OrEmpty(EventSeries)

@@ -5,11 +5,11 @@
 """The structs of meta/v1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Struct, copy_open, empty
+from trainwright.api.base import Merge, OrEmpty, Struct
 
 
 class Condition(Struct, kw_only=True):
@@ -29,12 +29,6 @@ class FieldSelectorRequirement(Struct, kw_only=True):
     key: str
     operator: str
     values: list[str] | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.values is not None:
-            n.values = n.values.copy()
-        return n
 
 
 class GroupVersionKind(Struct, kw_only=True):
@@ -60,12 +54,6 @@ class LabelSelectorRequirement(Struct, kw_only=True):
     operator: str
     values: list[str] | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.values is not None:
-            n.values = n.values.copy()
-        return n
-
 
 class ManagedFieldsEntry(Struct, kw_only=True):
     """ManagedFieldsEntry of meta/v1."""
@@ -77,12 +65,6 @@ class ManagedFieldsEntry(Struct, kw_only=True):
     operation: str | None = None
     subresource: str | None = None
     time: str | None = None
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.fields_v1 is not None:
-            n.fields_v1 = copy_open(n.fields_v1)
-        return n
 
 
 class OwnerReference(Struct, kw_only=True):
@@ -127,12 +109,6 @@ class StatusDetails(Struct, kw_only=True):
     retry_after_seconds: int | None = field(name="retryAfterSeconds", default=None)
     uid: str | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.causes is not None:
-            n.causes = [x.deepcopy() for x in n.causes]
-        return n
-
 
 class DeleteOptions(Struct, kw_only=True):
     """DeleteOptions of meta/v1."""
@@ -146,17 +122,7 @@ class DeleteOptions(Struct, kw_only=True):
     preconditions: Preconditions | None = None
     propagation_policy: str | None = field(name="propagationPolicy", default=None)
 
-    @property
-    def preconditions_or_empty(self) -> Preconditions:
-        return self.preconditions or empty(Preconditions)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.dry_run is not None:
-            n.dry_run = n.dry_run.copy()
-        if n.preconditions is not None:
-            n.preconditions = n.preconditions.deepcopy()
-        return n
+    preconditions_or_empty = OrEmpty(Preconditions)
 
 
 class LabelSelector(Struct, kw_only=True):
@@ -164,14 +130,6 @@ class LabelSelector(Struct, kw_only=True):
 
     match_expressions: list[LabelSelectorRequirement] | None = field(name="matchExpressions", default=None)
     match_labels: dict[str, str] | None = field(name="matchLabels", default=None)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.match_expressions is not None:
-            n.match_expressions = [x.deepcopy() for x in n.match_expressions]
-        if n.match_labels is not None:
-            n.match_labels = n.match_labels.copy()
-        return n
 
 
 class ListMeta(Struct, kw_only=True):
@@ -183,15 +141,7 @@ class ListMeta(Struct, kw_only=True):
     self_link: str | None = field(name="selfLink", default=None)
     shard_info: ShardInfo | None = field(name="shardInfo", default=None)
 
-    @property
-    def shard_info_or_empty(self) -> ShardInfo:
-        return self.shard_info or empty(ShardInfo)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.shard_info is not None:
-            n.shard_info = n.shard_info.deepcopy()
-        return n
+    shard_info_or_empty = OrEmpty(ShardInfo)
 
 
 class ObjectMeta(Struct, kw_only=True):
@@ -218,20 +168,6 @@ class ObjectMeta(Struct, kw_only=True):
     self_link: str | None = field(name="selfLink", default=None)
     uid: str | None = None
 
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.annotations is not None:
-            n.annotations = n.annotations.copy()
-        if n.finalizers is not None:
-            n.finalizers = n.finalizers.copy()
-        if n.labels is not None:
-            n.labels = n.labels.copy()
-        if n.managed_fields is not None:
-            n.managed_fields = [x.deepcopy() for x in n.managed_fields]
-        if n.owner_references is not None:
-            n.owner_references = [x.deepcopy() for x in n.owner_references]
-        return n
-
 
 class Status(Struct, kw_only=True):
     """Status of meta/v1."""
@@ -245,18 +181,5 @@ class Status(Struct, kw_only=True):
     reason: str | None = None
     status: str | None = None
 
-    @property
-    def details_or_empty(self) -> StatusDetails:
-        return self.details or empty(StatusDetails)
-
-    @property
-    def metadata_or_empty(self) -> ListMeta:
-        return self.metadata or empty(ListMeta)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.details is not None:
-            n.details = n.details.deepcopy()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        return n
+    details_or_empty = OrEmpty(StatusDetails)
+    metadata_or_empty = OrEmpty(ListMeta)

@@ -4,11 +4,11 @@
 # fmt: off
 """The structs of scheduling.k8s.io/v1; import them from the package."""
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource, empty
+from trainwright.api.base import Object, OrEmpty, Resource
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -31,12 +31,4 @@ class PriorityClass(Object, kw_only=True):
     preemption_policy: str | None = field(name="preemptionPolicy", default=None)
     value: int | None = None
 
-    @property
-    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
-        return self.metadata or empty(meta_v1.ObjectMeta)
-
-    def deepcopy(self) -> Self:
-        n = self.__copy__()
-        if n.metadata is not None:
-            n.metadata = n.metadata.deepcopy()
-        return n
+    metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
