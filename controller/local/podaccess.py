@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the API server asks of a node about its pods: logs, processes in running containers, what they use.
 
-Neither knows the other: `cluster` passes methods of the node, which fit the protocols here.
+Neither knows the other: `cluster` passes methods of the node, which fit the types here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
@@ -33,12 +33,8 @@ class LogRequest:
     limit_bytes: int | None = None
 
 
-class LogSource(Protocol):
-    """Gives the logs of containers."""
-
-    async def __call__(self, namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:
-        """The log in chunks of any size. Raises UnavailableError before the first one."""
-        ...
+LogSource: TypeAlias = Callable[[str, str, LogRequest], Awaitable[AsyncIterator[bytes]]]
+"""Gives the log of a container, by namespace and pod, in chunks. Raises UnavailableError before the first one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,31 +83,13 @@ class ExecSession(Protocol):
         ...
 
 
-class ExecSource(Protocol):
-    """Starts a process beside that of a running container."""
-
-    async def __call__(self, namespace: str, pod: str, request: ExecRequest) -> ExecSession:
-        """Raises UnavailableError."""
-        ...
-
-
+ExecSource: TypeAlias = Callable[[str, str, ExecRequest], Awaitable[ExecSession]]
+"""Starts a process beside that of a running container. Raises UnavailableError."""
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-class PortSource(Protocol):
-    """Connects to ports of pods."""
-
-    async def __call__(self, namespace: str, pod: str, port: int) -> Streams:
-        """Raises UnavailableError or OSError."""
-        ...
-
-
-class GonePods(Protocol):
-    """Knows pods whose logs outlive them."""
-
-    async def __call__(self, namespace: str, pod: str) -> Document | None:
-        """The pod as it was last."""
-        ...
+PortSource: TypeAlias = Callable[[str, str, int], Awaitable[Streams]]
+"""Connects to a port of a pod. Raises UnavailableError or OSError."""
+GonePods: TypeAlias = Callable[[str, str], Awaitable[Document | None]]
+"""Gives a pod whose logs outlive it, as it was last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,6 @@ class Chance:
         self._streams: dict[str, random.Random] = {}
 
     def of(self, name: str) -> random.Random:
-        """The stream of an actor."""
         found = self._streams.get(name)
         if found is None:
             found = self._streams[name] = random.Random(f"{self.seed}/{name}")  # noqa: S311 - no secret
@@ -81,7 +80,6 @@ class SimulatedSurroundings(Surroundings):
         self._stream = chance.of(f"process/{name}")
 
     def now(self) -> datetime:
-        """The time of day of the process."""
         return EPOCH + timedelta(seconds=round(asyncio.get_running_loop().time() + self.skew, 6))
 
     def ticks(self) -> float:
@@ -89,7 +87,6 @@ class SimulatedSurroundings(Surroundings):
         return asyncio.get_running_loop().time()
 
     def random(self) -> random.Random:
-        """The stream of the process."""
         return self._stream
 
     def uid(self) -> uuid.UUID:
@@ -102,7 +99,6 @@ class SimulatedSurroundings(Surroundings):
         return self._stamp
 
     def host(self) -> str:
-        """The machine has the name of the process."""
         return self.name
 
 
@@ -141,7 +137,6 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """The same for the same trace."""
         return self._digest.hexdigest()
 
 

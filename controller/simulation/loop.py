@@ -34,8 +34,6 @@ class DeadlockError(Exception):
 
 
 class _Task(asyncio.Task[Any]):
-    """A task with a number for its hash."""
-
     number = 0
     surroundings: Surroundings
     """Of the process that started it."""
@@ -45,8 +43,6 @@ class _Task(asyncio.Task[Any]):
 
 
 class _Future(asyncio.Future[Any]):
-    """A future with a number for its hash."""
-
     number = 0
 
     def __hash__(self) -> int:
@@ -85,7 +81,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]  # Python 3.11 passes the context only if there is one
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
         return self._now
 
     def call_later(  # type: ignore[override]  # the arguments of any callback
@@ -110,7 +105,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A future of this loop."""
         made = _Future(loop=self)
         made.number = self._next()
         return made

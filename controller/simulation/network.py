@@ -67,14 +67,12 @@ class FaultProfile:
     """Of an answer or a frame that is late."""
 
     def calm(self) -> None:
-        """Stop all faults."""
         for one in fields(self):
             if one.name not in _NO_FAULTS:
                 setattr(self, one.name, 0.0)
 
     @property
     def active(self) -> Mapping[str, float]:
-        """The faults that may happen, by name."""
         return {name: value for name, value in asdict(self).items() if value and name not in _NO_FAULTS}
 
     def without(self, name: str) -> "FaultProfile":
@@ -146,7 +144,6 @@ class Network:
         self._down = True
 
     async def send(self, request: Request) -> Response:
-        """See Transport."""
         if request.method in _READS:
             return await self._send(request)
         self.flying[request.path] += 1
@@ -225,7 +222,6 @@ class Network:
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Stream]:
-        """See Transport."""
         await self._way()
         what = f"{self.name} {request}"
         if self._chance.random() < self.faults.refused or self._is_blind:
@@ -237,11 +233,9 @@ class Network:
     def connect(
         self, request: Request, protocols: Sequence[str], *, limit: int
     ) -> AbstractAsyncContextManager[WebSocket]:
-        """See Transport."""
         return self._inner.connect(request, protocols, limit=limit)
 
     async def close(self) -> None:
-        """See Transport."""
         await self._inner.close()
 
     async def frame(self, request: Request) -> None:
@@ -360,7 +354,6 @@ class SimulatedElector:
 
     @property
     def leads(self) -> bool:
-        """Whether it leads now."""
         return self.permission.open
 
     def watch_loop(self, silence: Callable[[], float]) -> None:
@@ -381,7 +374,6 @@ class SimulatedElector:
         self._reason = await self._candidate.hold()
 
     async def wait_elected(self) -> None:
-        """Wait until it leads."""
         await self._elected.wait()
 
     async def wait_lost(self) -> str:
@@ -390,7 +382,6 @@ class SimulatedElector:
         return self._reason
 
     async def close(self, *, release: bool) -> None:
-        """Leave the election."""
         self._left.set()
         await self._ended.wait()
         if release:
@@ -401,6 +392,5 @@ class SimulatedElector:
         return None
 
     def statistics(self) -> ElectionStatistics:
-        """The election as it sees it."""
         candidate = self._candidate
         return ElectionStatistics(self._lease, candidate.identity, self.leads, candidate.holder, 0, None, 0, "")

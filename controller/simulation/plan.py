@@ -113,7 +113,6 @@ def drawn_faults(chance: random.Random) -> FaultProfile:
 
 
 def drawn_lives(chance: random.Random) -> PodLives:
-    """How long the pods of a seed run, and how they end."""
     # Some end about when deadlines pass.
     long = (_LONG, 2 * _LONG)
     runs = chance.choice([(1.0, 30.0), (5.0, 300.0), long, long, (10.0, _LONG), (54.0, 62.0)])

@@ -53,7 +53,6 @@ class WorldRule:
         """Whether the faults have stopped."""
 
     def say(self, text: str, *, rule: str = "") -> None:
-        """The rule does not hold."""
         self._say(Violation(rule or self.name, text, asyncio.get_running_loop().time()))
 
     def changed(self, change: StoreChange) -> None:
@@ -92,7 +91,6 @@ class NoStorm(WorldRule):
         self._writes: Counter[tuple[str, str, int]] = Counter()
 
     def changed(self, change: StoreChange) -> None:
-        """Count it."""
         if change.collection in NOISE:
             return
         minute = int(asyncio.get_running_loop().time() // 60)
@@ -108,7 +106,6 @@ class OneWriter(WorldRule):
     name = "one-writer"
 
     def written(self, process: str, request: Request) -> None:
-        """Compare with the Lease."""
         world, path = self.world, request.path
         if not world.lease or not process.startswith("manager-") or "/leases" in path or "/events" in path:
             return
@@ -122,7 +119,6 @@ class NoOrphans(WorldRule):
     name = "no-orphans"
 
     def at_rest(self) -> None:
-        """Look at all objects."""
         every = {name: self.world.stored(name) for name in self.world.store.collections() if name not in NOISE}
         uids = {one["metadata"]["uid"] for documents in every.values() for one in documents}
         for collection, documents in every.items():
@@ -153,7 +149,6 @@ class NoRecreateAfterOwnerDeleted(WorldRule):
         self._made: Counter[tuple[str, str, str]] = Counter()
 
     def changed(self, change: StoreChange) -> None:
-        """Note what goes, and count what is made for it."""
         metadata = change.object.document()["metadata"]
         if change.type == "DELETED":
             self._gone.add(metadata["uid"])
@@ -173,7 +168,6 @@ class FreshBuild(WorldRule):
     name = "fresh-build"
 
     def fresh(self, changes: Iterable[StoreChange]) -> None:
-        """Tell of the first changes."""
         for change in list(changes)[:5]:
             what = f"{change.type} {change.collection} {change.name.name}"
             self.say(f"a fresh process had to write {what}{_difference(change)}")
@@ -205,7 +199,6 @@ class NoOldFailures(WorldRule):
     name = "back-off"
 
     def at_rest(self) -> None:
-        """Ask the queues of all replicas about all objects."""
         keys = {Key(*one) for one in names_in(self.world)}
         managers = [one.manager for one in self.world.processes if one.manager is not None]
         for controller in [one for manager in managers for one in manager.controllers]:
@@ -216,6 +209,5 @@ class NoOldFailures(WorldRule):
 
 
 def names_in(world: World) -> set[tuple[str, str]]:
-    """Namespaces and names of all objects."""
     every = [one["metadata"] for name in world.store.collections() for one in world.stored(name)]
     return {(metadata.get("namespace", ""), metadata["name"]) for metadata in every}

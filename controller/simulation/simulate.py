@@ -53,9 +53,7 @@ class Scenario(Protocol):
     actions: Mapping[str, Action]
     """What users do, by name."""
 
-    def plan(self, seed: str) -> ScenarioPlan:
-        """What happens in the world of a seed."""
-        ...
+    def plan(self, seed: str) -> ScenarioPlan: ...
 
     async def begin(self, world: World, plan: ScenarioPlan) -> None:
         """Install the operator's kinds and webhooks, and add its replicas with `world.add_replica`."""
@@ -64,8 +62,6 @@ class Scenario(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """How a world went."""
-
     plan: ScenarioPlan
     violations: list[Violation] = field(default_factory=list)
     digest: str = ""
@@ -79,7 +75,6 @@ class Outcome:
 
     @property
     def broken(self) -> list[str]:
-        """Names of the rules that did not hold."""
         return sorted({violation.rule for violation in self.violations})
 
 

@@ -40,8 +40,6 @@ _FIELD_MANAGER = "virtual-cluster"
 
 
 class Change(NamedTuple):
-    """What was written."""
-
     seconds: float
     """When, on the clock of the cluster."""
     type: str
@@ -128,11 +126,9 @@ class VirtualCluster:
         return self.call(end())
 
     def kill(self, replica: Replica) -> None:
-        """SIGKILL."""
         self.call(self.world.kill(replica))
 
     def apply(self, *documents: Mapping[str, Any]) -> None:
-        """Server-side apply documents as the administrator."""
         self.stored.apply(*documents, field_manager=_FIELD_MANAGER)
 
     def call(self, work: Awaitable[T]) -> T:
@@ -204,12 +200,10 @@ class VirtualCluster:
 
     @property
     def now(self) -> datetime:
-        """The time of day in the cluster."""
         return self.call(self._now())
 
     @property
     def seconds(self) -> float:
-        """The clock of the cluster."""
         return self._loop.time()
 
     async def _now(self) -> datetime:

@@ -58,11 +58,9 @@ class Process:
 
     @property
     def is_up(self) -> bool:
-        """Whether it runs."""
         return self.task is not None and not self.task.done()
 
     def answer(self, handlers: Mapping[str, AdmissionHandler]) -> None:
-        """Take the handlers of its webhooks, by path."""
         self.handlers = answerer(handlers)
 
 
@@ -172,17 +170,14 @@ class World:
             await asyncio.wait(running)
 
     def network(self, name: str, faults: FaultProfile) -> Network:
-        """The way of a process to the API server."""
         chance = self.chance.of(f"network/{name}")
         return Network(self.transport(), name, faults, self.trace, chance, self.hooks)
 
     @property
     def server(self) -> APIServer:
-        """The API server."""
         return self._server.server
 
     def snapshot(self) -> Snapshot:
-        """What it holds now, for others to begin with."""
         return Snapshot(tuple(self.store.objects()), self._server.definitions.state())
 
     def transport(self) -> InProcessTransport:

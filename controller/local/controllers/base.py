@@ -117,8 +117,6 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """How the controllers work."""
-
     now: Now = wall_clock
     """For everything that is written into objects or waits for a time of day."""
     authority: str = ""
@@ -130,8 +128,6 @@ class ControllerSettings:
 
 
 class ControllerBase(ABC):
-    """What all controllers have."""
-
     REPORTER: ClassVar[str] = ""
     """Reporting controller of its events; empty if it records none."""
     ACTION: ClassVar[str] = ""
@@ -152,7 +148,6 @@ class ControllerBase(ABC):
         """Declare what it watches on the manager, which runs it."""
 
     def report(self, obj: Document, event: EventReport) -> None:
-        """Record an event about an object."""
         self.recorder.event(obj, event.type, event.reason, event.note, action=event.action or self.ACTION)
 
     async def carry_out(self, plan: Plan, kind: Resource, obj: Document) -> bool:
@@ -228,7 +223,6 @@ class PlanningController(ControllerBase):
     """Kinds of the objects that it makes for one."""
 
     def declare(self, manager: Manager) -> None:
-        """Watch the kind and what its objects own."""
         builder = manager.controller(self.NAME).for_(self.KIND)
         for kind in self.OWNS:
             builder.owns(kind)

@@ -61,7 +61,6 @@ def folder_in(root: Path, volume: Document) -> Path | None:
 
 
 def volume_of(claim: Document, root: Path) -> Document:
-    """The volume for a claim."""
     spec = spec_of(claim)
     reference = {
         "apiVersion": CLAIM.api_version,

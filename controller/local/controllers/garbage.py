@@ -245,7 +245,6 @@ class Graph:
         return followed.informer.store.get(item.key) if followed is not None else None
 
     def all(self, resource: Resource) -> Iterable[AnyObject]:
-        """All objects of a kind."""
         followed = self._followed.get(resource)
         return followed.informer.store.list() if followed is not None else ()
 
@@ -274,7 +273,6 @@ class GarbageCollector(ControllerBase):
     REPORTER = "garbage-collector-controller"
 
     def declare(self, manager: Manager) -> None:
-        """Have the manager run it."""
         self._graph = Graph(manager.cache, self._look_around)
         self._queue: WorkQueue[Item] = WorkQueue("garbage")
         self._absent: OrderedDict[tuple[str, ...], None] = OrderedDict()

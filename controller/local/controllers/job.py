@@ -57,7 +57,6 @@ class JobController(ControllerBase):
     REPORTER = "job-controller"
 
     def declare(self, manager: Manager) -> None:
-        """Declare what it watches."""
         self._memories: dict[Key, _Memory] = {}
         manager.controller("job").for_(JOB).owns(POD).reconcile(self.reconcile)
         manager.controller("job-orphans").for_(POD, predicates=[_is_tracked]).watches(
@@ -65,7 +64,6 @@ class JobController(ControllerBase):
         ).reconcile(self.release)
 
     async def reconcile(self, key: Key) -> Result:
-        """Reconcile one Job."""
         try:
             return await self._reconcile(key)
         except NotFound:
@@ -168,5 +166,4 @@ class FinishedJobs(PlanningController):
     NAME, KIND = "finished-jobs", JOB
 
     def plan(self, obj: Document) -> Plan:
-        """See `plan_for_finished`."""
         return plan_for_finished(obj, self.now())

@@ -60,14 +60,11 @@ _NOT_DELETED = EventReport("Warning", "FailedDelete", "Error deleting: {message}
 
 
 def is_finished(job: Document) -> bool:
-    """Whether the Job is Complete or Failed."""
     return is_true(conditions_of(job), COMPLETE) or is_true(conditions_of(job), FAILED)
 
 
 @dataclass(slots=True, kw_only=True)
 class JobPlan(Plan):
-    """What to do for a Job."""
-
     end: Document | None = None
     """The condition of why the Job ends, and the pods are deleted. To remember until the status has it: what caused it,
     such as the restarts of a pod, may be gone with the pods."""
@@ -138,7 +135,6 @@ class _Planner:
         return {"type": type_, "status": status, **times, "reason": reason, "message": message}
 
     def _number(self, name: str, default: int = 1) -> int:
-        """A number of the spec."""
         value = self.spec.get(name)
         return default if value is None else int(value)
 

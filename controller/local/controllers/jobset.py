@@ -180,7 +180,6 @@ class _Planner:
         self.out.writes.append(PlannedWrite(verb="create", kind=kind, obj=obj, tolerate=tolerate, refused=refused))
 
     def _work(self) -> None:
-        """Create, suspend and resume Jobs."""
         jobset = self.jobset
         if has_host_names(jobset):
             self._create(SERVICE, service_of(jobset), _NO_SERVICE)
@@ -353,8 +352,6 @@ def _naming(message: str, job: Document) -> str:
 
 
 class JobSetController(PlanningController):
-    """Reconciles JobSets."""
-
     NAME, KIND, OWNS = "jobset", JOBSET, (JOB, SERVICE, CLAIM)
     REPORTER = "jobset"
     ACTION = "Reconciling"

@@ -38,18 +38,15 @@ STARTUP_IN_PROGRESS, STARTUP_COMPLETED = "StartupPolicyInProgress", "StartupPoli
 
 
 def replicated_jobs_of(jobset: Document) -> list[Document]:
-    """`spec.replicatedJobs`, in their order."""
     return spec_of(jobset).get("replicatedJobs") or []
 
 
 def replicas_of(replicated: Document) -> int:
-    """How many Jobs a replicated job has."""
     replicas = replicated.get("replicas")
     return 1 if replicas is None else int(replicas)
 
 
 def job_name(jobset: Document, replicated: Document, index: int) -> str:
-    """The name of a Job."""
     return f"{name_of(jobset)}-{replicated.get('name')}-{index}"
 
 
@@ -59,7 +56,6 @@ def subdomain_of(jobset: Document) -> str:
 
 
 def has_host_names(jobset: Document) -> bool:
-    """Whether the pods have DNS names."""
     return bool((spec_of(jobset).get("network") or {}).get("enableDNSHostnames"))
 
 
@@ -71,12 +67,10 @@ def coordinator_endpoint(jobset: Document) -> str:
 
 
 def claim_name(jobset: Document, template: Document) -> str:
-    """The name of a claim that `spec.volumeClaimPolicies` asks for."""
     return f"{name_of(template)}-{name_of(jobset)}"
 
 
 def claim_templates_of(jobset: Document) -> list[Document]:
-    """The templates of `spec.volumeClaimPolicies`."""
     policies = spec_of(jobset).get("volumeClaimPolicies") or ()
     return [template for policy in policies for template in policy.get("templates") or ()]
 
@@ -221,5 +215,4 @@ class Children:
         return children
 
     def names(self) -> set[str]:
-        """The names of all of them."""
         return {name_of(job) for part in (self.active, self.successful, self.failed, self.previous) for job in part}

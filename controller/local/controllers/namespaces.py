@@ -71,14 +71,12 @@ class AccountController(PlanningController):
     NAME, KIND = "accounts", NAMESPACE
 
     def declare(self, manager: Manager) -> None:
-        """Declare what it watches."""
         builder = manager.controller(self.NAME).for_(NAMESPACE)
         for kind, name in ((ACCOUNT, DEFAULT_ACCOUNT), (CONFIG_MAP, ROOT_CA)):
             builder.watches(kind, lambda obj: (Key("", namespace_of(obj)),), predicates=[_named(name)])
         builder.reconcile(self.reconcile)
 
     def plan(self, obj: Document) -> Plan | None:
-        """See `plan_for_namespace`."""
         if deletion_timestamp_of(obj) is not None:
             return None
         name = name_of(obj)
@@ -111,7 +109,6 @@ class Content:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the namespace can go."""
         return not (self.left or self.failures or self.undiscovered)
 
 
@@ -132,7 +129,6 @@ _FINE = {
 
 
 def conditions(namespace: Document, content: Content, now: datetime) -> list[Document]:
-    """All conditions of the namespace."""
     kinds = sorted(f"{r.plural}.{r.group} has {number} resource instances" for r, number in content.left.items())
     held = sorted(f"{name} in {number} resource instances" for name, number in content.finalizers.items())
     failures = f"{len(content.failures)} remaining: {', '.join(sorted(content.failures))}"
@@ -171,7 +167,6 @@ class NamespaceController(ControllerBase):
     """Reconciles namespaces that are being deleted."""
 
     def declare(self, manager: Manager) -> None:
-        """Declare what it watches."""
         manager.controller("namespace").for_(NAMESPACE).reconcile(self.reconcile)
 
     async def reconcile(self, key: Key) -> Result:

@@ -54,7 +54,6 @@ _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def phase_of(pod: Document) -> str:
-    """`status.phase`, empty if it is not set."""
     return str(status_of(pod).get("phase") or "")
 
 
@@ -74,7 +73,6 @@ def is_terminating(pod: Document) -> bool:
 
 
 def is_ready(pod: Document) -> bool:
-    """Whether the condition Ready is True."""
     return is_true(conditions_of(pod), "Ready")
 
 
@@ -84,7 +82,6 @@ def node_of(pod: Document) -> str:
 
 
 def restarts_of(pod: Document) -> int:
-    """The restarts of all containers and init containers."""
     status = status_of(pod)
     return sum(
         int(container.get("restartCount") or 0)

@@ -55,7 +55,6 @@ class RoleController(ControllerBase):
     """Reconciles aggregated ClusterRoles, all at once: any role may be one that they collect."""
 
     def declare(self, manager: Manager) -> None:
-        """Declare what it watches."""
         builder = manager.controller("roles").watches(CLUSTER_ROLE, lambda _: (_ALL_ROLES,))
         builder.reconcile(self.reconcile, workers=1)
 

@@ -69,7 +69,6 @@ class NodeInfo:
                 self.add(pod)
 
     def add(self, pod: Document) -> None:
-        """Count a pod."""
         self.pods.append(pod)
         for name, amount in (*requests_of(pod).items(), ("pods", Quantity.parse(1))):
             self.left[name] = self.left.get(name, Quantity(0)) - amount
@@ -221,12 +220,9 @@ def _refused(pod: Document, message: str, now: datetime) -> PlannedWrite | None:
 
 
 class Scheduler(ControllerBase):
-    """Schedules pods."""
-
     REPORTER = REPORTER
 
     def declare(self, manager: Manager) -> None:
-        """Declare what it watches."""
         self._assumed: dict[str, str] = {}
         builder = manager.controller("scheduler").watches(POD, lambda _: (_ALL,)).watches(NODE, lambda _: (_ALL,))
         builder.reconcile(self.reconcile, workers=1)

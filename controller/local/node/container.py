@@ -13,7 +13,6 @@ from trainwright.controller.local.node import files, logs
 from trainwright.controller.local.node.document import (
     ConfigError,
     CreateError,
-    SourceUnavailableError,
     describe,
     grace_of,
     should_restart,
@@ -59,7 +58,6 @@ class CrashBackoff:
         return self._delay
 
     def restarted(self, now: float) -> None:
-        """The container is started again now."""
         self._delay = min(self._delay * 2, LONGEST_SECONDS) if self._delay else FIRST_SECONDS
         self._restarted = now
 
@@ -169,9 +167,8 @@ class ContainerRunner:
         while True:
             try:
                 return await self._hosting.plan(self._pod.pod, self.container, self._pod.volumes, self.folders)
-            except (ConfigError, SourceUnavailableError, CreateError, OSError) as error:
-                of_document = isinstance(error, (ConfigError, SourceUnavailableError))
-                reason = "CreateContainerConfigError" if of_document else "CreateContainerError"
+            except (ConfigError, CreateError, OSError) as error:
+                reason = "CreateContainerConfigError" if isinstance(error, ConfigError) else "CreateContainerError"
                 self.state.wait(reason, str(error))
                 if str(error) != said:
                     self._pod.event("Warning", "Failed", f"Error: {error}")

@@ -72,18 +72,15 @@ def phase_of(pod: Document) -> str:
 
 
 def is_finished(pod: Document) -> bool:
-    """Whether the phase is Succeeded or Failed, which a pod never leaves."""
     return phase_of(pod) in TERMINAL
 
 
 def containers_of(pod: Document) -> Containers:
-    """The containers by role."""
     spec = spec_of(pod)
     return Containers(spec.get("initContainers") or [], spec.get("containers") or [])
 
 
 def all_containers(pod: Document) -> Iterator[Document]:
-    """Init containers, then the others."""
     init, main = containers_of(pod)
     yield from init
     yield from main
@@ -113,7 +110,6 @@ def grace_of(pod: Document) -> float:
 
 
 def is_deleted(pod: Document) -> bool:
-    """Whether the pod has a deletion timestamp."""
     return deletion_timestamp_of(pod) is not None
 
 
@@ -141,7 +137,6 @@ def should_restart(pod: Document, container: Document, code: int) -> bool:
 
 
 def is_init(pod: Document, container: Document) -> bool:
-    """Whether the container is one of the init containers."""
     return any(one["name"] == container["name"] for one in containers_of(pod).init)
 
 
@@ -170,12 +165,8 @@ HOST_IP = "127.0.0.1"
 _KEYED = re.compile(r"metadata\.(annotations|labels)\['([^']+)'\]")
 
 
-class FieldReferenceError(ValueError):
-    """The field does not exist or cannot be referred to."""
-
-
 def field_value(pod: Document, path: str) -> str:
-    """The value of a `fieldRef`. Raises FieldError for a path that Kubernetes does not know."""
+    """The value of a `fieldRef`. Raises ConfigError for a path that Kubernetes does not know."""
     if keyed := _KEYED.fullmatch(path):
         values = annotations_of(pod) if keyed[1] == "annotations" else labels_of(pod)
         return str(values.get(keyed[2], ""))
@@ -197,7 +188,7 @@ def field_value(pod: Document, path: str) -> str:
         values = labels_of(pod) if path.endswith("labels") else annotations_of(pod)
         # As Go's %q, which JSON equals for what labels hold.
         return "".join(f"{key}={json.dumps(values[key], ensure_ascii=False)}\n" for key in sorted(values)).rstrip("\n")
-    raise FieldReferenceError(f"unsupported fieldPath: {path}")
+    raise ConfigError(f"unsupported fieldPath: {path}")
 
 
 def resource_value(
@@ -206,16 +197,16 @@ def resource_value(
     """The value of a `resourceFieldRef`, in units of its divisor, rounded up.
 
     A limit that is not set is what the node has to give (`allocatable`); a request that is not set is 0. Raises
-    FieldError for an unknown container or resource.
+    ConfigError for an unknown container or resource.
     """
     name = reference.get("containerName")
     if name:
         container = next((one for one in all_containers(pod) if one["name"] == name), None)
     if container is None:
-        raise FieldReferenceError(f"container {name} not found")
+        raise ConfigError(f"container {name} not found")
     side, _, resource = str(reference.get("resource", "")).partition(".")
     if side not in {"limits", "requests"} or not resource:
-        raise FieldReferenceError(f"unsupported container resource : {reference.get('resource')}")
+        raise ConfigError(f"unsupported container resource : {reference.get('resource')}")
     amount = ((container.get("resources") or {}).get(side) or {}).get(resource)
     if amount is None:
         amount = allocatable.get(resource, "0") if side == "limits" else "0"
@@ -230,15 +221,11 @@ def resource_value(
 
 
 class ConfigError(Exception):
-    """The container cannot be configured yet: CreateContainerConfigError with this message."""
+    """The container cannot be configured now: CreateContainerConfigError with this message. Try again."""
 
 
 class CreateError(Exception):
     """The container cannot be created: CreateContainerError with this message."""
-
-
-class SourceUnavailableError(Exception):
-    """An object cannot be read now, for example because the API server does not answer. Try again."""
 
 
 class VolumeError(Exception):
@@ -246,8 +233,6 @@ class VolumeError(Exception):
 
 
 class Token(NamedTuple):
-    """A token of a service account."""
-
     text: str
     renew_after: float
     """Seconds of its life until it should be renewed."""
@@ -265,7 +250,7 @@ class ClusterSources:
 
     Reads through the client, without a cache: a pod may be bound the moment after its ConfigMap was created.
 
-    Failures of the API server are raised as SourceUnavailableError or VolumeError: pods wait until it answers.
+    Failures of the API server are raised as ConfigError or VolumeError: pods wait until it answers.
     """
 
     def __init__(self, client: Client, *, allocatable: Callable[[], Mapping[str, str]], now: Now) -> None:
@@ -274,11 +259,9 @@ class ClusterSources:
         self._now = now
 
     async def config_map(self, namespace: str, name: str) -> Document | None:
-        """One ConfigMap; None if it does not exist."""
         return await self._get(ConfigMap.RESOURCE, namespace, name)
 
     async def secret(self, namespace: str, name: str) -> Document | None:
-        """One Secret; None if it does not exist."""
         return await self._get(Secret.RESOURCE, namespace, name)
 
     async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
@@ -327,7 +310,6 @@ class ClusterSources:
         return await self._get(JobSet.RESOURCE, namespace_of(pod), name) if name else None
 
     def allocatable(self) -> Mapping[str, str]:
-        """What the node has to give to pods."""
         return self._allocatable()
 
     async def _get(self, kind: Resource, namespace: str, name: str) -> Document | None:
@@ -336,7 +318,7 @@ class ClusterSources:
         except NotFound:
             return None
         except KubernetesError as error:
-            raise SourceUnavailableError(str(error)) from error
+            raise ConfigError(str(error)) from error
 
 
 async def variables_of(
@@ -366,13 +348,10 @@ async def variables_of(
 
 async def _value_from(reference: Document, pod: Document, container: Document, sources: ClusterSources) -> str | None:
     """The value of one reference; None for a missing one that is optional."""
-    try:
-        if field := reference.get("fieldRef"):
-            return field_value(pod, field.get("fieldPath", ""))
-        if resource := reference.get("resourceFieldRef"):
-            return resource_value(pod, resource, container, sources.allocatable())
-    except FieldReferenceError as error:
-        raise ConfigError(str(error)) from None
+    if field := reference.get("fieldRef"):
+        return field_value(pod, field.get("fieldPath", ""))
+    if resource := reference.get("resourceFieldRef"):
+        return resource_value(pod, resource, container, sources.allocatable())
     for kind in ("configMap", "secret"):
         if key := reference.get(f"{kind}KeyRef"):
             data = await data_of(kind, namespace_of(pod), key["name"], sources)

@@ -37,8 +37,6 @@ _LEVELS = 8
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The object at the top of the owners of a pod."""
-
     api_version: str
     kind: str
     namespace: str
@@ -70,7 +68,6 @@ class EndedPod:
 
     @property
     def size(self) -> int:
-        """Bytes of its logs."""
         return sum(path.stat().st_size for path in self.folder.glob("*/*.log*") if path.is_file())
 
 

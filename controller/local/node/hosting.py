@@ -38,8 +38,6 @@ NSSWITCH = "hosts: files dns\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What a launcher does."""
-
     command: Sequence[str]
     folder: str
     hostname: str = ""
@@ -302,7 +300,6 @@ class Hosting:
 
 
 def _service_variables(server: str) -> dict[str, str]:
-    """The variables by which in-cluster clients find the API server."""
     parts = urlsplit(server)
     port = str(parts.port or (443 if parts.scheme == "https" else 80))
     host = {"KUBERNETES_SERVICE_HOST": parts.hostname or ""}

@@ -55,7 +55,6 @@ class Environment:
 
     @property
     def image_id(self) -> str:
-        """`imageID` of the container's status."""
         return f"local://{self.name}"
 
 
@@ -261,7 +260,6 @@ def refused_image(container: Document, environment: Environment) -> str:
 
 
 def no_command(container: Document, images: Images) -> str:
-    """What to do about a container without a command."""
     image = container.get("image") or ""
     return (
         f"the image is not pulled, and the container has no command; add to {images.file} under images:"

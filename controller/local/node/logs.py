@@ -25,8 +25,6 @@ _TAIL_BYTES = 256 * 1024
 
 
 class LogEntry(NamedTuple):
-    """One line, or a part of one."""
-
     time: bytes
     """RFC 3339 with nanoseconds, in UTC; sorts as text."""
     stream: bytes
@@ -58,11 +56,9 @@ class LogSelection:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the limit is used up."""
         return self._left is not None and self._left <= 0
 
     def render(self, entries: Iterable[LogEntry]) -> bytes:
-        """The bytes for these entries."""
         parts = []
         for entry in entries:
             if entry.time < self._since:
@@ -201,7 +197,6 @@ class FileChain:
 
 
 def part_of(path: Path, part: int) -> Path:
-    """A file of a run."""
     return path if part == 0 else path.with_name(f"{path.name}.{part}")
 
 

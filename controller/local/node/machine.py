@@ -55,12 +55,10 @@ class MachineLocks:
         return True
 
     def give_back(self, what: str) -> None:
-        """Hold it no more."""
         if (descriptor := self._held.pop(what, None)) is not None:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Hold none any more."""
         for what in list(self._held):
             self.give_back(what)
 
@@ -82,7 +80,6 @@ def machine_capacity() -> dict[str, str]:
 
 
 def usable_cpus() -> int:
-    """The number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -147,8 +144,6 @@ def _smi(program: str, query: str, seconds: float) -> list[str]:
 
 
 class Gpus:
-    """The devices and their pods."""
-
     def __init__(self, devices: Sequence[str] = (), *, share: bool = False, locks: MachineLocks | None = None) -> None:
         """`share`: leave all devices visible to everybody, and assign none."""
         self._free = list(devices)
@@ -174,14 +169,12 @@ class Gpus:
         return self._held.get(uid_of(pod), ())[before : before + count]
 
     def release(self, uid: str) -> None:
-        """Nothing of the pod runs any more."""
         given_back = self._held.pop(uid, ())
         self._free += given_back
         for device in given_back:
             self._locks.give_back(device)
 
     def close(self) -> None:
-        """Give all devices back, at the end of the node."""
         self._locks.close()
 
     def _assigned(self, pod: Document) -> tuple[str, ...]:
@@ -208,7 +201,6 @@ class Gpus:
 
 
 def gpus_of(container: Document) -> int:
-    """The number of GPUs that a container asks for."""
     amount = ((container.get("resources") or {}).get("limits") or {}).get(RESOURCE)
     return 0 if amount is None else Quantity.parse(amount).rounded_up()
 
@@ -257,8 +249,6 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class GpuUsed:
-    """What one device does."""
-
     busy: float
     """0 to 1."""
     memory: int

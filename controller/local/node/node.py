@@ -145,7 +145,6 @@ class LocalNode:
         return self._hosting.isolation
 
     def resources(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Capacity and allocatable of the node."""
         count = self._hosting.gpus.count
         devices = {machine.RESOURCE: str(count)} if count else {}
         return machine.node_resources(machine.machine_capacity(), devices, self.settings.capacity)
@@ -213,7 +212,6 @@ class LocalNode:
         return await asyncio.to_thread(self.ended.find, namespace, pod)
 
     async def usage(self) -> list[ContainerUse]:
-        """What the containers that run use now."""
         running = [
             (worker.pod, runner.container, f"{worker.uid}/{name}/{process.guard_pid}", process.guard_pid)
             for worker in list(self._workers.values())
@@ -282,12 +280,14 @@ class LocalNode:
                 finally:
                     await self._end_all()
                     self._tasks = None
-            await self._say_stopped()
+            try:
+                await self.registration.say_stopped()
+            except KubernetesError as error:
+                log.warning("node %s: its end was not reported: %s", self.settings.name, error)
             ended.cancel()
             self._recorder.request_stop()
 
     async def wait_running(self) -> None:
-        """Return once pods are started, and it is known how."""
         await self._running.wait()
 
     def request_stop(self) -> None:
@@ -331,12 +331,6 @@ class LocalNode:
         except KubernetesError as error:
             # The next start finds the pod without its processes and reports it as lost.
             log.warning("pod %s: its end was not reported: %s", key_of(worker.pod), error)
-
-    async def _say_stopped(self) -> None:
-        try:
-            await self.registration.say_stopped()
-        except KubernetesError as error:
-            log.warning("node %s: its end was not reported: %s", self.settings.name, error)
 
     # ------------------------------------------------------------------ pods
 

@@ -33,8 +33,6 @@ class OutputError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputOwner:
-    """Whose output it is."""
-
     namespace: str
     job: str
     uid: str

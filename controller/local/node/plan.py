@@ -69,7 +69,6 @@ class Rewriter:
             self._paths = re.compile(rf"{start}(?:{'|'.join(map(re.escape, mounted))})(?=/|[^\w.-]|\.?$|\.\s)")
 
     def text(self, value: str) -> str:
-        """One value with everything replaced."""
         if self._paths is not None:
             value = self._paths.sub(lambda found: self._note(found[0], self.folders[found[0]]), value)
         if self.names is not None:
@@ -77,7 +76,6 @@ class Rewriter:
         return value
 
     def variables(self, values: Mapping[str, str]) -> dict[str, str]:
-        """All variables; the names stay."""
         return {name: self.text(value) for name, value in values.items()}
 
     def path(self, path: str) -> str | None:
@@ -159,8 +157,6 @@ LOOPBACK = "lo"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlan:
-    """What to run, before any isolation."""
-
     command: Sequence[str]
     environment: dict[str, str]
     folder: str
@@ -178,8 +174,6 @@ class ContainerPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """What a plan needs from the node."""
-
     images: Images
     sources: ClusterSources
     inherited: Mapping[str, str]
@@ -355,7 +349,6 @@ def _pythons(environment: Environment, folders: Folders) -> list[str]:
 
 
 def _existing(mounts: Iterable[Mount]) -> list[str]:
-    """Mount paths that this machine has, too."""
     return [
         f"{mount.path} exists on this machine: a program that puts this path together itself finds that, and not the"
         f" volume at {mount.source}"

@@ -134,7 +134,6 @@ class PodWorker:
         return any(not isinstance(one, Terminated) for one in others)
 
     def changed(self) -> None:
-        """Report the state."""
         self._changed()
 
     def event(self, kind: str, reason: str, note: str) -> None:
@@ -167,7 +166,6 @@ class PodWorker:
             self.changed()
 
     def _fail(self, note: str) -> None:
-        """The pod has failed because of the node."""
         if self.state.verdict is None:
             self.state.verdict = PhaseVerdict("Failed", "NodeError", note)
         for container in (*self.state.init.values(), *self.state.main.values()):

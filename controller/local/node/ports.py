@@ -5,7 +5,6 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import TypeAlias
 
 from trainwright.api.objects import Document, labels_of, namespace_of, spec_of, uid_of
@@ -112,15 +111,13 @@ def holder_of(pod: Document) -> Holder:
 # number can be rewritten: a variable with PORT in its name and exactly that value, and `name:port` with a name of its
 # own pods. Otherwise its pods wait.
 
-_FIRST = 10000
-"""Of the ports that are chosen: below, programs of a machine as a rule have theirs."""
-_TRIES = 100
+_FIRST, _LAST = 10_000, 32_000
+"""Of the ports that are chosen: below, programs of a machine as a rule have theirs; above, the kernel gives outgoing
+connections one, which a program that begins to listen a while after the choice would meet."""
 REFUSED = "the node didn't have free ports for the requested pod ports"
 
 
 class Ports:
-    """Who holds which port of this machine."""
-
     def __init__(
         self,
         *,
@@ -171,7 +168,6 @@ class Ports:
             self._locks.give_back(str(port))
 
     def close(self) -> None:
-        """Give all ports back, at the end of the node."""
         self._used.clear()
         self._pods.clear()
         self._locks.close()
@@ -231,7 +227,6 @@ class PortRewriter:
         self._patterns = [(pattern, str(new)) for old, new in moved.items() if (pattern := _at_name(pod, old, known))]
 
     def text(self, text: str) -> str:
-        """Replace the port after a name of the pod's group."""
         for pattern, new in self._patterns:
             text = pattern.sub(rf"\g<1>:{new}", text)
         return text
@@ -270,23 +265,7 @@ def port_is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port on which nothing listens.
-
-    If there is one, it is outside of the range that the kernel takes the ports of outgoing connections from: a program
-    begins to listen some time after its port was chosen, and meanwhile a connection of any other program may get a port
-    of that range, so that a rank of a training would end with EADDRINUSE.
-    """
-    lowest = ephemeral_ports()[0]
-    for _ in range(_TRIES if lowest > _FIRST else 0):
-        port = _FIRST + int(fraction() * (lowest - _FIRST))
-        if port_is_free(port):
-            return port
-    with closing(socket.socket()) as one:
-        one.bind(("", 0))
-        return int(one.getsockname()[1])
-
-
-def ephemeral_ports(file: Path = Path("/proc/sys/net/ipv4/ip_local_port_range")) -> tuple[int, int]:
-    """The first and the last port that the kernel gives outgoing connections."""
-    first, last = map(int, file.read_text(encoding="ascii").split())
-    return first, last
+    """A port on which nothing listens."""
+    while not port_is_free(port := _FIRST + int(fraction() * (_LAST - _FIRST))):
+        continue
+    return port

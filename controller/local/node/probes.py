@@ -124,7 +124,6 @@ def go_duration(seconds: float) -> str:
 
 
 def shortened(output: bytes) -> bytes:
-    """Output of a command, as much as is kept."""
     return output[:_OUTPUT_BYTES]
 
 

@@ -32,7 +32,6 @@ class ProcessSession:
 
     @property
     def process(self) -> ContainerProcess:
-        """The process."""
         return self._process
 
     @property
@@ -46,7 +45,6 @@ class ProcessSession:
         return _read(self._err) if self._err is not None else _nothing()
 
     async def write(self, data: bytes) -> None:
-        """Write to standard input."""
         if self._stdin is not None:
             await write_all(self._stdin, data)
 
@@ -59,12 +57,10 @@ class ProcessSession:
             self._stdin = None
 
     def resize(self, width: int, height: int) -> None:
-        """Change the size of the terminal."""
         if self._tty and not self._closed:
             fcntl.ioctl(self._out, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     async def wait(self) -> int:
-        """The exit code."""
         return (await self._process.wait()).code
 
     async def close(self) -> None:

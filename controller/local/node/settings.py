@@ -44,5 +44,4 @@ class NodeSettings:
 
     @property
     def logs(self) -> Path:
-        """Logs of all containers."""
         return self.folder / "logs"

@@ -34,8 +34,6 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The process runs."""
-
     started_at: datetime
 
 
@@ -67,8 +65,6 @@ State: TypeAlias = Waiting | Running | Terminated
 
 @dataclass(slots=True)
 class ContainerState:
-    """One container."""
-
     state: State
     last: Terminated | None = None
     """The run before this one."""
@@ -186,7 +182,6 @@ The order of these times is that in which the programs ended on the node; see `p
 
 
 def annotations_to_report(state: PodState) -> dict[str, str]:
-    """The annotations that go with the status."""
     failures = sorted(
         ((one.at, name, one) for name, container in (state.init | state.main).items() for one in container.failures),
         key=lambda entry: entry[:2],

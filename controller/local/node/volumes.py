@@ -18,8 +18,6 @@ from trainwright.api.times import running_on
 from trainwright.controller.local.node.document import (
     ClusterSources,
     ConfigError,
-    FieldReferenceError,
-    SourceUnavailableError,
     Token,
     VolumeError,
     data_of,
@@ -41,8 +39,6 @@ TokenSource: TypeAlias = Callable[[str, int], Awaitable[Token]]
 
 
 class ProjectedFile(NamedTuple):
-    """One file of a volume."""
-
     data: bytes
     mode: int
 
@@ -98,14 +94,11 @@ class Payload:
 
     def _add_fields(self, reference: Document) -> None:
         for item in reference.get("items") or ():
-            try:
-                if field := item.get("fieldRef"):
-                    text = field_value(self._pod, field.get("fieldPath", ""))
-                else:
-                    resource = item.get("resourceFieldRef") or {}
-                    text = resource_value(self._pod, resource, None, self._sources.allocatable())
-            except FieldReferenceError as error:
-                raise VolumeError(str(error)) from None
+            if field := item.get("fieldRef"):
+                text = field_value(self._pod, field.get("fieldPath", ""))
+            else:
+                resource = item.get("resourceFieldRef") or {}
+                text = resource_value(self._pod, resource, None, self._sources.allocatable())
             self._add(item["path"], text.encode(), item.get("mode"))
 
 
@@ -179,7 +172,6 @@ def make_temporary(uid: str) -> Path:
 
 
 def remove_temporary(uid: str) -> None:
-    """Remove the folder for temporary files of a pod, if there is one."""
     folder = temporary_of(uid)
     if _is_ours(folder):
         with suppress(OSError):
@@ -239,7 +231,7 @@ class Volumes:
                 continue
             try:
                 self.folders[name] = await self._locate(pod, volume)
-            except (VolumeError, SourceUnavailableError, OSError) as error:
+            except (VolumeError, ConfigError, OSError) as error:
                 raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
 
     async def refresh(self, pod: Document) -> bool:
@@ -260,7 +252,7 @@ class Volumes:
                     # Nobody removes the files of a pod while a thread still writes some.
                     await finished_in_thread(functools.partial(write, folder, payload.files))
                     self._written[name], changed = payload.files, True
-            except (VolumeError, SourceUnavailableError, OSError) as error:
+            except (VolumeError, ConfigError, OSError) as error:
                 raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
             self.folders[name] = str(folder)
             due += [] if payload.renew_after is None else [payload.renew_after]

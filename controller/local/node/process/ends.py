@@ -29,8 +29,6 @@ ExitHandle: TypeAlias = tuple[int, int, int]
 
 
 class TrackedExit:
-    """The end of one program."""
-
     def __init__(self, tracker: "ExitOrderTracker") -> None:
         self._tracker = tracker
         self.pid = 0
@@ -44,7 +42,6 @@ class TrackedExit:
         return self.at is not None
 
     def forget(self) -> None:
-        """It was not started."""
         self._tracker.forget(self)
 
     def report(self, at: datetime) -> datetime:
@@ -92,7 +89,6 @@ class ExitOrderTracker:
         return epoll
 
     def forget(self, exit_: TrackedExit) -> None:
-        """It is not watched any more."""
         self._expected = {number: one for number, one in self._expected.items() if one is not exit_}
 
     def settle(self, exit_: TrackedExit, at: datetime) -> datetime:

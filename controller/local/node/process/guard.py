@@ -144,7 +144,6 @@ class LogFile:
             os.unlink(self._part_path(self._part - self._keep))
 
     def close(self) -> None:
-        """Write unfinished lines, which end with the program."""
         for stream, rest in self._rest.items():
             if rest:
                 # Nothing ended it, so readers see no end of the line either.
@@ -154,8 +153,6 @@ class LogFile:
 
 
 class ProgramGuard:
-    """One program, its pipes and its descendants."""
-
     def __init__(self, spec: dict[str, Any], rest: bytes) -> None:
         self._spec = spec
         self._commands = rest
@@ -318,7 +315,6 @@ class ProgramGuard:
                 os.kill(self._child.pid, signal.SIGTERM)
 
     def signal_group(self, number: int) -> None:
-        """Signal the process group of the program."""
         assert self._child is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, number)

@@ -60,7 +60,6 @@ NSCD = ("/run/nscd", "/var/run/nscd")
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    """mount(2)."""
     words = [word.encode("utf-8", "surrogateescape") for word in (source, target, kind, data)]
     check(LIBC.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]), f"mount {source} at {target}")
 
@@ -190,7 +189,6 @@ def join_namespaces(pid: int) -> None:
 
 
 def build(launch: dict[str, Any]) -> None:
-    """Make the namespaces and the root of a container."""
     make_namespaces()
     socket.sethostname(launch["hostname"])
     # Over the first the new root is mounted while it is built; the other one stays empty.
@@ -226,7 +224,6 @@ def execute(launch: dict[str, Any], failed: int) -> None:
 
 
 def say(descriptor: int, text: str) -> None:
-    """Tell the guard why there is no program."""
     with contextlib.suppress(BrokenPipeError):
         os.write(descriptor, text.encode("utf-8", "replace"))
 
@@ -270,7 +267,6 @@ def outer(child: int, descriptors: list[int]) -> int:
 
 
 def main() -> int:
-    """Launch, and return the exit code of the program."""
     with open(sys.argv[1], "rb") as file:
         launch: dict[str, Any] = json.load(file)
     failed, *handle = map(int, sys.argv[2:])

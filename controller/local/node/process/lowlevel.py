@@ -27,7 +27,6 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def check(result: int, what: str) -> None:
-    """Raise OSError for a failed call of the C library."""
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -121,7 +120,6 @@ def descendants(root: int) -> list[int]:
 
 
 def kill(pids: Sequence[int]) -> None:
-    """SIGKILL to each of them that is still there."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

@@ -61,7 +61,6 @@ def received(requests: socket.socket) -> tuple[list[int], list[int]] | None:
 
 
 def main() -> None:
-    """Serve the socket until its end."""
     requests = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a guard ended
     while (request := received(requests)) is not None:

@@ -52,7 +52,6 @@ class Guard:
                 left = left[self.stdin.write(left) :]
 
     def close(self) -> None:
-        """Close both pipes."""
         self.stdin.close()
         self.stdout.close()
 
@@ -133,7 +132,6 @@ class Spawner:
             self.process = None
 
     def close(self) -> None:
-        """End its process; guards go on. A later start begins again."""
         with self._lock:
             self._end()
 
@@ -165,8 +163,6 @@ class ProgramStartError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
-    """What a guard runs."""
-
     command: Sequence[str]
     environment: Mapping[str, str]
     folder: str
@@ -231,7 +227,6 @@ class ContainerProcess:
         return await asyncio.shield(self._exit)
 
     def terminate(self) -> None:
-        """SIGTERM to the program."""
         self._guard.send(b"term\n")
 
     def kill(self) -> None:
@@ -430,7 +425,6 @@ async def _start_report(reports: asyncio.StreamReader, mark: Path) -> dict[str, 
 
 
 def _words_of(mark: Path) -> str:
-    """What the guard itself complained of."""
     return read_end(mark.with_suffix(".err"), _WORDS_BYTES).decode(errors="replace").strip()
 
 

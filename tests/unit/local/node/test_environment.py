@@ -18,7 +18,6 @@ from trainwright.controller.local.node.document import (
     ClusterSources,
     ConfigError,
     CreateError,
-    FieldReferenceError,
     expand,
     field_value,
     resource_value,
@@ -94,7 +93,7 @@ def test_resources_of_a_container(resource: str, divisor: str | None, wanted: st
 
 
 def test_resources_of_an_unknown_container() -> None:
-    with pytest.raises(FieldReferenceError, match="container x not found"):
+    with pytest.raises(ConfigError, match="container x not found"):
         resource_value(pod(), {"resource": "limits.cpu", "containerName": "x"}, None, {})
 
 

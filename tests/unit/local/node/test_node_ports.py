@@ -10,12 +10,10 @@ import pytest
 from tests.cases import cases
 from tests.unit.local.node.pods import Document, container, member, pod
 from trainwright.controller.local.node import machine
-from trainwright.controller.local.node import ports as ports_module
 from trainwright.controller.local.node.ports import (
     PortRewriter,
     Ports,
     can_rewrite,
-    ephemeral_ports,
     free_port,
     port_is_free,
 )
@@ -158,15 +156,5 @@ def test_a_port_that_another_cluster_of_the_machine_holds_is_left_to_it() -> Non
     assert other.moved(pod) == {}
 
 
-def test_a_chosen_port_is_none_that_an_outgoing_connection_may_get() -> None:
-    """The program listens on it later, and a connection that came first would make that fail."""
-    first, last = ephemeral_ports()
-    assert first > 10000, "this machine gives outgoing connections nearly all ports"
-    chosen = {free_port() for _ in range(50)}
-    assert not [port for port in chosen if first <= port <= last]
-    assert len(chosen) > 40  # two clusters that choose at the same time get different ones
-
-
-def test_where_all_ports_are_for_connections_one_of_them_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports_module, "ephemeral_ports", lambda: (1024, 65535))
-    assert port_is_free(free_port())
+def test_two_clusters_that_choose_at_the_same_time_get_different_ports() -> None:
+    assert len({free_port() for _ in range(50)}) > 40

@@ -18,7 +18,6 @@ from trainwright.controller.local.node import volumes as atomic
 from trainwright.controller.local.node.document import (
     ClusterSources,
     ConfigError,
-    SourceUnavailableError,
     Token,
     VolumeError,
     references_of,
@@ -121,7 +120,7 @@ async def test_files_stay_when_their_source_goes(volumes: Volumes, objects: Obje
 
 async def test_an_api_server_that_does_not_answer_is_waited_for(volumes: Volumes, objects: Objects) -> None:
     async def fail(namespace: str, name: str) -> Document | None:
-        raise SourceUnavailableError("connection refused")
+        raise ConfigError("connection refused")
 
     objects.config_map = fail  # type: ignore[method-assign]
     with pytest.raises(VolumeError, match="connection refused"):
