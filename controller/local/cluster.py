@@ -54,7 +54,7 @@ from trainwright.controller.local.apiserver.store import ObjectStore, StoredObje
 from trainwright.controller.local.apiserver.store.store import expire_events
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.pods import bind, connect_exec, evict, forward_ports, stream_log
-from trainwright.controller.local.controllers import declare_controllers, jobset_webhooks
+from trainwright.controller.local.controllers import declare_controllers, jobset_objects
 from trainwright.controller.local.controllers.base import ControllerSettings
 from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.node import STOP_SECONDS, LocalNode
@@ -85,7 +85,7 @@ JOBSET_WEBHOOKS = "https://jobset.local"
 """Nothing listens there: these webhooks are answered in the process."""
 _NO_PORT = "node(s) didn't have free ports for the requested pod ports"
 """As kube-scheduler says it."""
-_JOBSET_DEFINITION = Path(jobset_webhooks.__file__).parent / "jobsets.crd.json"
+_JOBSET_DEFINITION = Path(jobset_objects.__file__).parent / "jobsets.crd.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +152,7 @@ async def assembled(
     snapshot: Snapshot | None = None,
     requests: RequestLog | None = None,
 ) -> AssembledServer:
-    """Put an API server together. For what is not named here, see `api_server`.
-
-    Args:
-        store: of its objects.
-        token: of the administrator.
-        signing_key: signs the tokens of service accounts.
-        address: its URL, once it has one.
-        authority: PEM that verifies its certificate.
-        requests: takes a line about each request.
-    """
+    """Put an API server together; see `api_server`. `address` gives its URL, once it has one."""
     registry = ResourceRegistry()
     serve_built_in(registry, for_others=for_others, rbac=rbac)
     definitions = Definitions(store, registry, now=now)
@@ -337,21 +328,10 @@ async def local_cluster(
 ) -> AsyncIterator[RunningCluster]:
     """Run a whole cluster for the length of the block: the API server, JobSet and the other controllers, one node.
 
-    Args:
+    Args, beside those of `api_server`, which says what is raised:
         settings: of the node; its folder holds everything.
-        port: of the API server; 0 for that of the last run, or a free one.
-        memory: keep no state file.
-        rbac: authorize by roles and bindings.
-        for_others: serve kinds, such as StatefulSets, that only controllers from elsewhere act on.
-        snapshot: of an API server, to begin with; see there.
-        request_log: file for a line about each request (`http/requestlog.py`).
         beside: runs a manager of an operator. It is entered before the controllers and the node begin, so that it sees
             what becomes of pods that an earlier run left behind, and left before they end.
-        now: the time of day.
-
-    Raises:
-        StateFileError: the state file cannot be used.
-        ConfigurationError: the port cannot be used.
     """
     async with api_server(
         settings.folder,
@@ -372,7 +352,7 @@ async def local_cluster(
             process=ProcessSettings(grace=STOP_SECONDS + GRACE_SECONDS),
             transport=api.transport(),
         )
-        api.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.HANDLERS))
+        api.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_objects.HANDLERS))
         await install_jobset(manager.client)
         node = LocalNode(manager.client, settings, server=api.config.server, now=now)
         controllers = ControllerSettings(
@@ -448,7 +428,7 @@ async def install_jobset(client: Client) -> None:
     """JobSet, as its own installation has it: the definition, and the webhooks, which `JOBSET_WEBHOOKS` stands for."""
     definition = msgspec.json.decode(_JOBSET_DEFINITION.read_bytes())
     definition.pop("//")
-    hooks = [webhooks_by_url(one, JOBSET_WEBHOOKS, b"", {}) for one in jobset_webhooks.configurations()]
+    hooks = [webhooks_by_url(one, JOBSET_WEBHOOKS, b"", {}) for one in jobset_objects.configurations()]
     await install(client, [definition, *hooks], owner="trainwright-local")
 
 

@@ -50,15 +50,9 @@ class Credentials:
 
     @classmethod
     def provide(cls, state: Path, hosts: tuple[str, ...], now: datetime) -> Self:
-        """Read them from the state folder; make what is missing.
+        """Read them from the state folder; make what is missing. `hosts` are those of the server's certificate.
 
-        Args:
-            state: the folder; made if it does not exist.
-            hosts: names and addresses that the server's certificate is for.
-            now: the time of day.
-
-        Raises:
-            ConfigurationError: a file is damaged, or others may read it.
+        Raises ConfigurationError: a file is damaged, or others may read it.
         """
         folder = state / "pki"
         for one in (state, folder):

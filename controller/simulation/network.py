@@ -24,8 +24,7 @@ from trainwright.controller.runtime.leaderelection.candidate import Candidate, L
 from trainwright.controller.runtime.leaderelection.fence import Fence, Timing
 from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.simulation.determinism import SimulatedSurroundings, Trace
-from trainwright.controller.simulation.loop import AT_SERVER
+from trainwright.controller.simulation.loop import AT_SERVER, SimulatedSurroundings, Trace
 
 _READS = ("GET", "HEAD")
 _NO_FAULTS = ("latency", "slow_seconds")
@@ -104,16 +103,7 @@ def called(functions: Sequence[Callable[..., None]], *arguments: Any) -> None:
 
 
 class Network:
-    """A transport with faults.
-
-    Args:
-        inner: the way to the API server.
-        name: of the process, for the trace.
-        faults: shared by the processes that have the same; it may change meanwhile.
-        trace: of the world.
-        chance: the stream of this network.
-        hooks: called about its requests.
-    """
+    """A transport with faults, which processes may share and which may change meanwhile."""
 
     def __init__(
         self,
@@ -315,12 +305,7 @@ def _status(code: int, reason: str, headers: Mapping[str, str]) -> Response:
 class SimulatedElector:
     """One candidate for a Lease; an Elector of the manager. Whoever makes it runs `run`.
 
-    Args:
-        transport: of the process.
-        surroundings: of the process, whose name is the identity.
-        lease: its name.
-        namespace: of the Lease.
-        drift: by how much the clock of the process is fast; 1.0: it is right.
+    `drift`: by how much the clock of the process is fast; 1.0: it is right.
     """
 
     def __init__(

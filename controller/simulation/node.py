@@ -66,14 +66,7 @@ class _Life:
 
 
 class SimulatedNode:
-    """Stands for a kubelet; a controller of the manager of the workloads.
-
-    Args:
-        manager: whose cache and client it uses.
-        seed: decides the life of each pod, by the name of its workload and its attempt.
-        lives: how pods live.
-        report: called with a pod each time it reports.
-    """
+    """Stands for a kubelet. The seed decides the life of each pod, by the name of its workload and its attempt."""
 
     def __init__(
         self, manager: Manager, seed: str, lives: PodLives, report: Callable[[Document], Awaitable[None]]

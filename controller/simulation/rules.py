@@ -37,12 +37,7 @@ class Violation:
 
 
 class WorldRule:
-    """Something that must hold. Subclasses override what they need.
-
-    Args:
-        world: that it watches over.
-        say: takes what is wrong.
-    """
+    """Something that must hold. Subclasses override what they need. `say` takes what is wrong."""
 
     name: ClassVar[str]
 

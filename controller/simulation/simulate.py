@@ -16,8 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime.errors import ApiError
-from trainwright.controller.simulation.determinism import guarded
-from trainwright.controller.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
+from trainwright.controller.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop, guarded
 from trainwright.controller.simulation.plan import CHAOS_SECONDS, ScenarioPlan, Step
 from trainwright.controller.simulation.rules import NOISE, RULES, Violation, WorldRule
 from trainwright.controller.simulation.world import Replica, World, simulated_world
@@ -79,13 +78,7 @@ class Outcome:
 
 
 def simulate(scenario: Scenario, seed: "str | ScenarioPlan", *, keep: bool = False) -> Outcome:
-    """Run the scenario of one seed, and check whether all rules hold.
-
-    Args:
-        scenario: the operator.
-        seed: of the world, or a plan, such as one that was shrunk.
-        keep: keep the lines of the trace.
-    """
+    """Run the scenario of a seed, or a plan, and check whether all rules hold. `keep` keeps the lines of its trace."""
     plan = seed if isinstance(seed, ScenarioPlan) else scenario.plan(seed)
     outcome = Outcome(plan=plan)
     # The collector closes async generators at times of its own.
@@ -333,14 +326,7 @@ def _complaints(say: Callable[[Violation], None]) -> Iterator[None]:
 def shrink(
     scenario: Scenario, plan: ScenarioPlan, rule: str, *, tell: Callable[[str], None] = lambda _: None
 ) -> ScenarioPlan:
-    """The smallest plan that still breaks the rule: fewer steps, then fewer faults, then fewer options.
-
-    Args:
-        scenario: the operator.
-        plan: that breaks it.
-        rule: its name.
-        tell: takes a line about each success.
-    """
+    """The smallest plan that still breaks the rule: fewer steps, then faults, then options. `tell` takes lines."""
 
     def fails(candidate: ScenarioPlan) -> bool:
         return rule in simulate(scenario, candidate).broken

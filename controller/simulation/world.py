@@ -19,14 +19,13 @@ from trainwright.controller.local.apiserver.identity.tokens import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, Snapshot, assembled, compacting, install_jobset
-from trainwright.controller.local.controllers import CONTROLLERS, declare_controllers, jobset_webhooks
+from trainwright.controller.local.controllers import CONTROLLERS, declare_controllers, jobset_objects
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.runtime import NO_SERVERS, Client, ClusterConfig, KubernetesError, Manager, ProcessSettings
 from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.admission import AdmissionHandler
-from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
-from trainwright.controller.simulation.loop import SimulatedLoop
+from trainwright.controller.simulation.loop import Chance, SimulatedLoop, SimulatedSurroundings, Trace
 from trainwright.controller.simulation.network import FaultProfile, Hooks, Network, SimulatedElector, called
 from trainwright.controller.simulation.node import PodLives, SimulatedNode
 
@@ -83,15 +82,9 @@ class Replica:
 
 
 class World:
-    """A cluster in a SimulatedLoop. Make it with `simulated_world`.
+    """A cluster in a SimulatedLoop, made with `simulated_world`; without `runs`, nothing acts on what is stored.
 
-    Args:
-        seed: decides everything.
-        lives: how pods live.
-        lease: of the operator's leader election; empty: each replica leads.
-        keep: keep the lines of the trace.
-        runs: whether controllers and a node act on what is stored.
-        snapshot: what it begins with.
+    `lease`: of the operator's leader election; empty: each replica leads.
     """
 
     def __init__(
@@ -147,7 +140,7 @@ class World:
         self.admin = Client(self.transport(), user_agent="admin")
         self.workloads = self.network("workloads", self.undisturbed)
         manager = Manager(CONFIG, user_agent="workloads", servers=NO_SERVERS, process=PROCESS, transport=self.workloads)
-        self._server.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.HANDLERS))
+        self._server.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_objects.HANDLERS))
         await install_jobset(self.admin)
         if not self._runs:
             return
@@ -340,12 +333,7 @@ class World:
         self._webhooks_away_until = asyncio.get_running_loop().time() + seconds
 
     def lose_node(self, seconds: float, *, evicts: bool) -> None:
-        """The node does not answer for a while.
-
-        Args:
-            seconds: until it comes back.
-            evicts: its pods are given up meanwhile, as the garbage collector of pods does after their node is gone.
-        """
+        """The node does not answer for a while; with `evicts`, its pods are given up meanwhile."""
         self.node.lose(seconds)
         if evicts:
             self.start("eviction", self._evict(seconds / 2))

@@ -11,8 +11,7 @@ import msgspec
 
 from trainwright.api.objects import Key
 from trainwright.controller.local.apiserver.store.objects import StoreChange
-from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
-from trainwright.controller.simulation.loop import SimulatedLoop
+from trainwright.controller.simulation.loop import Chance, SimulatedLoop, SimulatedSurroundings, Trace
 from trainwright.controller.simulation.network import Network
 from trainwright.controller.simulation.rules import Violation, WorldRule, names_in
 from trainwright.controller.simulation.world import Process, World

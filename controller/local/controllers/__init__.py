@@ -35,12 +35,6 @@ CONTROLLERS: Mapping[str, type[ControllerBase]] = {
 def declare_controllers(
     manager: Manager, *, settings: ControllerSettings | None = None, only: tuple[str, ...] = tuple(CONTROLLERS)
 ) -> None:
-    """Declare the controllers on a manager, which runs them.
-
-    Args:
-        manager: of the process; its kinds must be served when it starts.
-        settings: how the controllers work.
-        only: names in `CONTROLLERS`, such as those that a real cluster does not run already.
-    """
+    """Declare controllers of `CONTROLLERS` on a manager, which runs them; their kinds must be served when it starts."""
     for name in only:
         CONTROLLERS[name](manager, settings)

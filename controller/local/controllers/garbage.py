@@ -108,14 +108,7 @@ class GarbagePlan(Plan):
 def plan(
     resource: Resource, obj: AnyObject, owners: Mapping[str, OwnerState], dependents: Sequence[Dependent]
 ) -> GarbagePlan:
-    """Decide on one object.
-
-    Args:
-        resource: its kind.
-        obj: the object.
-        owners: by uid, the state of each owner; not needed for an object that is being deleted.
-        dependents: all objects that name it as an owner.
-    """
+    """Decide on one object by its dependents, and by the state of each owner (by uid) unless it is being deleted."""
     uid = uid_of(obj)
     if is_orphaning(obj):
         given_up = [_with_references(kind, one, _without(one, {uid})) for kind, one in dependents]

@@ -197,12 +197,7 @@ def name_prefix(job: Document, index: int | None) -> str:
 
 
 def pod_of(job: Document, index: int | None) -> Document:
-    """A new pod, without its name.
-
-    Args:
-        job: as stored, so with the labels that the API server adds to its template.
-        index: completion index; None for a Job that is not Indexed.
-    """
+    """A new pod of a stored Job, without its name. `index` is None for a Job that is not Indexed."""
     template = deepcopy(spec_of(job).get("template") or {})
     given: dict[str, Any] = template.get("metadata") or {}
     labels, annotations = dict(given.get("labels") or {}), dict(given.get("annotations") or {})
@@ -300,13 +295,9 @@ def settle(status: Document, tracked: set[str]) -> None:
 
 
 def count(status: Document, pods: Pods, countable: Sequence[Document], job_failed: bool) -> list[Document]:
-    """Write the pods that ended into `status`, in place. Returns those whose finalizer can go after that write.
+    """Write the countable pods into `status`, after `settle`. Returns those whose finalizer can go after that write.
 
-    Args:
-        status: after `settle`.
-        pods: all of them.
-        countable: those that may be counted now.
-        job_failed: the Job fails, so that pods that still run count as failed.
+    `job_failed`: the Job fails, so that pods that still run count as failed.
     """
     uncounted = status.setdefault("uncountedTerminatedPods", {})
     indexed, before = is_indexed(pods.job), pods.counted_indexes()

@@ -72,12 +72,7 @@ class EndedPod:
 
 
 def ended_pods(logs: Path, top_uid: str = "") -> list[EndedPod]:
-    """The pods whose logs lie in a folder of a node; those that are still there may be among them. Blocks.
-
-    Args:
-        logs: the folder.
-        top_uid: only those of this top owner; empty: all.
-    """
+    """The pods whose logs lie in a folder of a node, of one top owner or of all; some may still be there. Blocks."""
     found = [one for record in logs.glob(f"*/{RECORD}") if (one := _read(record)) is not None]
     return [one for one in found if not top_uid or one.top.uid == top_uid]
 
@@ -91,14 +86,9 @@ def _read(record: Path) -> EndedPod | None:
 
 
 def remove_logs(logs: Path, uid: str, pod: Document | None = None) -> None:
-    """The pod is gone: remove its logs, unless it has an owner to keep them for. Blocks; raises OSError.
+    """The pod is gone: remove its logs, unless it has begun and has an owner to keep them for. Blocks; raises OSError.
 
-    Of a pod that has never begun, nothing is kept.
-
-    Args:
-        logs: the folder of the node.
-        uid: of the pod.
-        pod: as it was last; None: it is not known better than before.
+    `pod` is the pod as it was last; None: it is not known better than before.
     """
     if pod is not None:
         note_end(logs, pod)
@@ -125,13 +115,7 @@ def _write(folder: Path, top: Top, pod: Document) -> None:
 
 
 class EndedLogs:
-    """Keeps the logs of the pods of one node.
-
-    Args:
-        client: of the cluster.
-        logs: the folder.
-        exists: whether a pod with this uid is still there.
-    """
+    """Keeps the logs of the pods of one node. `exists` says whether a pod with a uid is still there."""
 
     def __init__(self, client: Client, logs: Path, exists: Callable[[str], bool]) -> None:
         self._client, self._logs, self._exists = client, logs, exists

@@ -176,15 +176,7 @@ class Hosting:
         event: Callable[[Document, str, str, str], None],
         released: Callable[[], None],
     ) -> None:
-        """Args:
-        settings: of the node.
-        sources: what pods refer to.
-        server: URL of the API server, which pods find in KUBERNETES_SERVICE_HOST and _PORT.
-        environ: variables that containers may inherit.
-        pods: all pods of the node, for host names.
-        event: records an event about a pod: type, reason, note.
-        released: called when a pod has given its devices and ports back.
-        """
+        """`server`: URL of the API server, which pods find in their variables; `environ`: what they may inherit."""
         self.settings = settings
         self.isolation = settings.isolation
         """NAMESPACES or REWRITE, once it is open."""

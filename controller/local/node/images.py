@@ -59,14 +59,9 @@ class Environment:
 
 
 class Images:
-    """Patterns and their environments, of `images.yaml` and as it changes.
+    """Patterns and their environments: of `images.yaml` as it changes, then those of the program around the node.
 
-    Args:
-        path: of the file, which need not exist; None: there is none.
-        defaults: entries that come after those of the file, of the program that embeds the node.
-
-    Raises:
-        ConfigurationError: the file has a mistake; the text says where.
+    Raises ConfigurationError: the file has a mistake; the text says where.
     """
 
     def __init__(self, path: Path | None = None, *, defaults: Sequence[tuple[str, Environment]] = ()) -> None:

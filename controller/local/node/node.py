@@ -83,13 +83,7 @@ class LocalNode:
         environ: Mapping[str, str] | None = None,
         now: Now = wall_clock,
     ) -> None:
-        """Args:
-        client: the way to the API server.
-        settings: what the node is.
-        server: URL of the API server, which pods find in KUBERNETES_SERVICE_HOST and _PORT.
-        environ: variables that containers may inherit; None: those of this process.
-        now: wall-clock time, for statuses.
-        """
+        """`server`: URL of the API server, which pods find in their variables; `environ`: what they may inherit."""
         self.settings = settings
         self._client = client
         self._now = now

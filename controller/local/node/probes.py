@@ -133,15 +133,7 @@ STARTUP, READINESS, LIVENESS = "startupProbe", "readinessProbe", "livenessProbe"
 
 
 class Probes:
-    """Probes one run of a container.
-
-    Args:
-        container: its document, with the API server's defaults.
-        target: where the handlers lead.
-        state: its fields `started` and `ready` are kept up to date.
-        changed: called when they have changed.
-        event: records a warning about the pod: reason and note.
-    """
+    """Probes one run of a container, and keeps `started` and `ready` of its state up to date."""
 
     def __init__(
         self,

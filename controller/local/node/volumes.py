@@ -312,6 +312,9 @@ def _below(source: str, path: str, name: str) -> str:
     if path.startswith("/") or ".." in parts:
         raise ConfigError(f'subPath {path!r} of volume "{name}" must be relative and without ".."')
     target = Path(source, path)
+    if not target.resolve().is_relative_to(Path(source).resolve()):
+        # A container that can write to the volume may have put a link there.
+        raise ConfigError(f'subPath {path!r} of volume "{name}" leads out of the volume')
     if not target.exists():
         target.mkdir(parents=True)
     return str(target)

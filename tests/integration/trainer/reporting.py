@@ -18,7 +18,7 @@ from trainwright.api.kubernetes.core.v1 import ServiceAccount
 from trainwright.api.objects import Document, wire
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.cluster import RunningServer, api_server, install
-from trainwright.controller.local.controllers import jobset_webhooks
+from trainwright.controller.local.controllers import jobset_objects
 from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.manager.manager import ProcessSettings
 from trainwright.controller.runtime.tasks import TaskScope
@@ -137,6 +137,6 @@ async def running(
 def definitions() -> list[Document]:
     """The kinds that a manager needs."""
     found = our_definitions()
-    jobset = json.loads((Path(jobset_webhooks.__file__).parent / "jobsets.crd.json").read_bytes())
+    jobset = json.loads((Path(jobset_objects.__file__).parent / "jobsets.crd.json").read_bytes())
     del jobset["//"]
     return [*found, jobset]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from trainwright.api import surroundings
-from trainwright.controller.simulation.determinism import guarded
+from trainwright.controller.simulation.loop import guarded
 from trainwright.controller.simulation.plan import ScenarioPlan, Step
 from trainwright.controller.simulation.rules import WorldRule
 from trainwright.controller.simulation.simulate import Action, simulate

@@ -13,8 +13,7 @@ from trainwright.controller.local.apiserver.http.transport import InProcessTrans
 from trainwright.controller.runtime import NO_SERVERS, Manager
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import RequestTimeout
-from trainwright.controller.simulation.determinism import Trace
-from trainwright.controller.simulation.loop import AT_SERVER, DeadlockError, HotLoopError, SimulatedLoop
+from trainwright.controller.simulation.loop import AT_SERVER, DeadlockError, HotLoopError, SimulatedLoop, Trace
 from trainwright.controller.simulation.network import FaultProfile, Hooks, Network
 from trainwright.controller.simulation.plan import CHAOS_SECONDS, Step, drawn_steps
 from trainwright.controller.simulation.world import CONFIG, PROCESS, Process, World, simulated_world

@@ -87,14 +87,7 @@ class Spawner:
         self._requests: socket.socket | None = None
 
     def start(self, errors: Path, passed: Iterable[int]) -> Guard:
-        """Start a guard.
-
-        Args:
-            errors: file for what the guard itself complains of.
-            passed: descriptors that the specification names, at most five.
-
-        Raises OSError.
-        """
+        """Start a guard, which complains in `errors` and gets at most five descriptors more. Raises OSError."""
         numbers = _descriptors(passed)
         errors.unlink(missing_ok=True)  # its pod can put a link there
         with ExitStack() as ours, ExitStack() as theirs:
@@ -307,17 +300,11 @@ async def start(
 ) -> ContainerProcess:
     """Start a program under a guard.
 
-    Args:
-        spec: what to run.
-        mark: path by which the process and all that it starts are found, also by the next start of the cluster; the
-            guard's own error output lies there, with the suffix `.err`.
-        follow: starts a named task; it runs until the process has ended, and alone closes what belongs to it.
-        spawn: starts the guard, in a thread.
-        exits: sees the end of the program, for one whose order among others counts.
+    By `mark` the process and all that it starts are found, also by the next start of the cluster; the guard's errors
+    lie there, with the suffix `.err`. `follow` starts a named task, which runs until the process has ended and alone
+    closes what belongs to it.
 
-    Raises:
-        ProgramStartError: the program cannot be executed.
-        OSError: the guard cannot be started.
+    Raises ProgramStartError, OSError: the guard cannot be started.
     """
     started: asyncio.Future[ContainerProcess | Exception] = asyncio.get_running_loop().create_future()
     ending = ProgramStartError("its pod is ending")

@@ -22,7 +22,7 @@ from tests.integration.local.controllers.conftest import living, replicated
 from tests.integration.local.controllers.scenarios import ALONE, CPU, SCENARIOS
 from trainwright.api.objects import Document
 from trainwright.controller.local.controllers import CONTROLLERS
-from trainwright.controller.local.controllers.jobset_webhooks import HANDLERS, configurations
+from trainwright.controller.local.controllers.jobset_objects import HANDLERS, configurations
 from trainwright.controller.local.controllers.objects import JOBSET
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import Invalid

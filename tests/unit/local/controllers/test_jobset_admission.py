@@ -11,7 +11,7 @@ import pytest
 from tests.cases import cases
 from tests.unit.local.controllers.objects import jobset, pod, replicated
 from trainwright.api.objects import Document
-from trainwright.controller.local.controllers.jobset_webhooks import (
+from trainwright.controller.local.controllers.jobset_objects import (
     HANDLERS,
     configurations,
     default,

@@ -8,9 +8,10 @@ import pytest
 
 from trainwright.controller.local.node import files
 from trainwright.controller.local.node import volumes as atomic
+from trainwright.controller.local.node.document import ConfigError
 from trainwright.controller.local.node.folders import remove_pod
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.node.volumes import ProjectedFile
+from trainwright.controller.local.node.volumes import ProjectedFile, Volumes
 
 
 @pytest.fixture
@@ -91,6 +92,22 @@ def test_the_files_of_a_volume_are_written_beside_a_link_of_the_pod(tmp_path: Pa
     assert (volume / "key").read_text() == "2"
     assert precious.exists()
     assert not (volume / "made").exists()
+
+
+@pytest.mark.parametrize("path", ["link", "link/made", "link/folder"])
+def test_a_subpath_does_not_leave_its_volume_by_a_link(tmp_path: Path, precious: Path, path: str) -> None:
+    volumes = Volumes(tmp_path / "volumes", None)  # type: ignore[arg-type]
+    data = tmp_path / "data"
+    (data / "real").mkdir(parents=True)
+    volumes.folders["data"] = str(data)
+    (data / "link").symlink_to(precious.parent)
+    (data / "inside").symlink_to("real")
+    mount = {"name": "data", "mountPath": "/data", "subPath": path}
+    with pytest.raises(ConfigError, match="leads out of the volume"):
+        volumes.mounts_of({"volumeMounts": [mount]}, {})
+    assert not (precious.parent / "made").exists()
+    assert volumes.mounts_of({"volumeMounts": [mount | {"subPath": "inside/deep"}]}, {})[0].source
+    assert (data / "real" / "deep").is_dir()
 
 
 def test_the_folder_for_temporary_files_is_that_of_the_pod_alone(
