@@ -97,24 +97,32 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningServer:
-    """An API server that answers."""
+class AssembledServer:
+    """An API server that answers in the process, and what has to run beside it."""
 
     server: APIServer
     definitions: Definitions
+    """To be run."""
+    webhooks: WebhookCaller
+    """To be closed."""
+
+    def snapshot(self) -> Snapshot:
+        """What it holds now, for others to begin with."""
+        return Snapshot(tuple(self.server.store.objects()), self.definitions.state())
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer(AssembledServer):
+    """An API server that answers."""
+
     config: ClusterConfig
     """How to reach it over HTTPS as the administrator."""
     kubeconfig: Path
-    webhooks: WebhookCaller
 
     def transport(self) -> InProcessTransport:
         """The administrator's way to it without a socket."""
         assert self.config.token is not None
         return InProcessTransport(self.server, self.config.token)
-
-    def snapshot(self) -> Snapshot:
-        """What it holds now."""
-        return Snapshot(tuple(self.server.store.objects()), self.definitions.state())
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +133,6 @@ class RunningCluster:
     manager: Manager
     """Runs the controllers and the node."""
     node: LocalNode
-
-
-@dataclass(frozen=True, slots=True)
-class AssembledServer:
-    """An API server that answers in the process, and what has to run beside it."""
-
-    server: APIServer
-    definitions: Definitions
-    """To be run."""
-    webhooks: WebhookCaller
-    """To be closed."""
 
 
 async def assembled(
@@ -241,7 +238,7 @@ async def api_server(
             stack.callback(requests.close)
         store = _store(None if memory else folder / "state.db", now)
         stack.push_async_callback(store.close)
-        address = _Address()
+        url = ""
         made = await assembled(
             store,
             token=credentials.token,
@@ -252,7 +249,7 @@ async def api_server(
             rbac=rbac,
             snapshot=snapshot,
             requests=requests,
-            address=lambda: address.url,
+            address=lambda: url,
             now=now,
         )
         stack.push_async_callback(made.webhooks.close)
@@ -262,10 +259,10 @@ async def api_server(
         tasks.start("definitions", made.definitions.run())
         tasks.start("compaction", compacting(store, now))
         tasks.start("certificate", _renew(credentials, now))
-        address.port = await _listen(stack, server, credentials, folder, port)
-        kubeconfig = await asyncio.to_thread(_kubeconfig, folder, address.url, credentials)
-        config = ClusterConfig(server=address.url, ca_data=credentials.bundle, token=credentials.token)
-        yield RunningServer(server, made.definitions, config, kubeconfig, made.webhooks)
+        url = f"https://{HOST}:{await _listen(stack, server, credentials, folder, port)}"
+        kubeconfig = await asyncio.to_thread(_kubeconfig, folder, url, credentials)
+        config = ClusterConfig(server=url, ca_data=credentials.bundle, token=credentials.token)
+        yield RunningServer(server, made.definitions, made.webhooks, config, kubeconfig)
 
 
 def _store(path: Path | None, now: Now) -> ObjectStore:
@@ -278,16 +275,6 @@ def _store(path: Path | None, now: Now) -> ObjectStore:
     # client that asks for changes since one of them is told that it is too old, and lists again. A version of the
     # future would be waited for in silence.
     return ObjectStore(path, now=seconds, first=1 if path else int(seconds() * 1_000_000))
-
-
-class _Address:
-    """Where the server listens; known once it does."""
-
-    port = 0
-
-    @property
-    def url(self) -> str:
-        return f"https://{HOST}:{self.port}"
 
 
 async def _listen(stack: AsyncExitStack, server: APIServer, credentials: Credentials, folder: Path, port: int) -> int:

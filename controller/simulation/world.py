@@ -171,7 +171,7 @@ class World:
         return self._server.server
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(tuple(self.store.objects()), self._server.definitions.state())
+        return self._server.snapshot()
 
     def transport(self) -> InProcessTransport:
         """The way of the administrator to the API server, without a network."""

@@ -5,7 +5,6 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from trainwright.api import times
@@ -111,18 +110,6 @@ def grace_of(pod: Document) -> float:
 
 def is_deleted(pod: Document) -> bool:
     return deletion_timestamp_of(pod) is not None
-
-
-def deadline_of(pod: Document) -> float | None:
-    """`spec.activeDeadlineSeconds`, counted from the start time."""
-    seconds = spec_of(pod).get("activeDeadlineSeconds")
-    return None if seconds is None else float(seconds)
-
-
-def start_time_of(pod: Document) -> datetime | None:
-    """`status.startTime`; None until the node has seen the pod."""
-    text = status_of(pod).get("startTime")
-    return times.parse(text) if text else None
 
 
 def should_restart(pod: Document, container: Document, code: int) -> bool:

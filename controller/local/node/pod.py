@@ -13,20 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trainwright.api.objects import Document, annotations_of, labels_of, uid_of
-from trainwright.api.times import LOOK_SECONDS, Now
+from trainwright.api.objects import Document, annotations_of, labels_of, spec_of, status_of, uid_of
+from trainwright.api.times import LOOK_SECONDS, Now, parse
 from trainwright.controller.local.node.container import ContainerRunner
 from trainwright.controller.local.node.document import (
     VolumeError,
     containers_of,
-    deadline_of,
     describe,
     grace_of,
     is_deleted,
     is_sidecar,
     references_of,
     should_restart,
-    start_time_of,
 )
 from trainwright.controller.local.node.folders import log_folder
 from trainwright.controller.local.node.hosting import Hosting
@@ -66,7 +64,7 @@ class PodWorker:
         self.state = PodState(
             {one["name"]: ContainerState(Waiting(waiting)) for one in init},
             {one["name"]: ContainerState(Waiting(waiting)) for one in main},
-            start_time_of(pod) or now(),
+            parse(started) if (started := status_of(pod).get("startTime")) else now(),
         )
         self.runners: dict[str, ContainerRunner] = {}
         self.done = asyncio.Event()
@@ -276,7 +274,7 @@ class PodWorker:
         """Fails the pod when `activeDeadlineSeconds` have passed; the field may be set or shortened while it runs."""
         while True:
             self._updated.clear()
-            seconds = deadline_of(self.pod)
+            seconds = spec_of(self.pod).get("activeDeadlineSeconds")
             left = None
             if seconds is not None:
                 left = seconds - (self._now() - self.state.start_time).total_seconds()

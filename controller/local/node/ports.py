@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TypeAlias
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, labels_of, namespace_of, spec_of, uid_of
 from trainwright.api.surroundings import fraction
 from trainwright.controller.local.node.document import all_containers, hostname_of
@@ -19,10 +20,7 @@ from trainwright.controller.local.node.machine import MachineLocks
 # so the names of a JobSet and of an indexed Job are known by their form, too:
 # `<set>-<replicated job>-<job index>-<pod index>` and `<job>-<index>`.
 
-JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
-REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_NAME = "batch.kubernetes.io/job-name"
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 _INDEXED = re.compile(r"-\d+$")
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -39,7 +37,7 @@ def names_of(pod: Document) -> list[str]:
 
 def group_of(pod: Document) -> tuple[str, str]:
     """What pods that find each other have in common: namespace, and JobSet or subdomain. Empty: the pod is alone."""
-    return namespace_of(pod), labels_of(pod).get(JOBSET_NAME) or spec_of(pod).get("subdomain") or ""
+    return namespace_of(pod), labels_of(pod).get(LABEL_JOBSET) or spec_of(pod).get("subdomain") or ""
 
 
 def peers_of(pod: Document, pods: Iterable[Document]) -> list[Document]:
@@ -81,13 +79,13 @@ def _forms(pod: Document) -> list[str]:
         namespace = re.escape(namespace_of(pod))
         domain = rf"\.{re.escape(subdomain)}(?:\.{namespace}(?:\.svc(?:\.cluster\.local)?)?)?"
     forms = []
-    if jobset := labels.get(JOBSET_NAME):
+    if jobset := labels.get(LABEL_JOBSET):
         if domain:
             forms.append(rf"{re.escape(jobset)}-{_LABEL}-\d+-\d+{domain}")
         # Without the subdomain only names of the own replicated job: a form for any would match too much.
-        if own := labels.get(REPLICATED_JOB):
+        if own := labels.get(LABEL_REPLICATED_JOB):
             forms.append(rf"{re.escape(jobset)}-{re.escape(own)}-\d+-\d+")
-    elif (job := labels.get(JOB_NAME)) and COMPLETION_INDEX in labels and domain:
+    elif (job := labels.get(JOB_NAME)) and LABEL_INDEX in labels and domain:
         forms.append(rf"{re.escape(job)}-\d+{domain}")
     return forms
 

@@ -364,10 +364,10 @@ class ProgramGuard:
                 raise
 
 
-def main(numbers: dict[int, int]) -> None:
+def main(passed: list[int]) -> None:
     """Read the specification and run it in a session of its own, which Ctrl-C on a terminal does not reach.
 
-    `numbers` are the descriptors here by those that the specification names.
+    `passed` are here the descriptors that the specification names.
     """
     os.setsid()
     data = b""
@@ -380,5 +380,5 @@ def main(numbers: dict[int, int]) -> None:
     spec: dict[str, Any] = json.loads(line)
     for name, count in (("stdio", 3), ("exit_handle", 2)):  # the third of an exit handle is no descriptor
         if named := spec[name]:
-            spec[name] = [*(numbers.get(one, one) for one in named[:count]), *named[count:]]
+            spec[name] = [*(passed.pop(0) if one >= 0 else one for one in named[:count]), *named[count:]]
     ProgramGuard(spec, rest).run()

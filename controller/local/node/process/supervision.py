@@ -25,7 +25,6 @@ from typing import Any
 from trainwright.controller.local.node.files import read_end
 from trainwright.controller.local.node.process import ends, lowlevel
 from trainwright.controller.local.node.process.ends import ExitHandle, ExitOrderTracker, TrackedExit
-from trainwright.controller.local.node.process.spawner import HEADER, NUMBERS
 from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread, outlasted
 
 log = logging.getLogger(__name__)
@@ -88,25 +87,23 @@ class Spawner:
 
     def start(self, errors: Path, passed: Iterable[int]) -> Guard:
         """Start a guard, which complains in `errors` and gets at most five descriptors more. Raises OSError."""
-        numbers = _descriptors(passed)
         errors.unlink(missing_ok=True)  # its pod can put a link there
         with ExitStack() as ours, ExitStack() as theirs:
             stderr = theirs.enter_context(errors.open("xb"))
             theirs_in, ours_in = _pipe(theirs, ours)
             ours_out, theirs_out = _pipe(ours, theirs)
-            self._send(numbers, [theirs_in.fileno(), theirs_out.fileno(), stderr.fileno(), *numbers])
+            self._send([theirs_in.fileno(), theirs_out.fileno(), stderr.fileno(), *passed])
             ours.pop_all()
         return Guard(ours_in, ours_out)
 
-    def _send(self, numbers: list[int], descriptors: list[int]) -> None:
-        message = HEADER.pack(len(numbers), *numbers, *(NUMBERS - len(numbers)) * [0])
+    def _send(self, descriptors: list[int]) -> None:
         with self._lock:
             try:
-                socket.send_fds(self._running(), [message], descriptors)
+                socket.send_fds(self._running(), [b"g"], descriptors)
             except (BrokenPipeError, ConnectionResetError):
                 # It was killed; the guards that it started go on without it.
                 self._end()
-                socket.send_fds(self._running(), [message], descriptors)
+                socket.send_fds(self._running(), [b"g"], descriptors)
 
     def _running(self) -> socket.socket:
         if self._requests is None:
@@ -133,11 +130,6 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[io.FileIO, io.FileIO]:
     """The ends of a new pipe, which are closed with their side."""
     read, write = os.pipe()
     return reader.enter_context(io.FileIO(read)), writer.enter_context(io.FileIO(write, "w"))
-
-
-def _descriptors(passed: Iterable[int]) -> list[int]:
-    """Without the numbers that stand for a pipe of the guard's own, or for nothing."""
-    return sorted({number for number in passed if number >= 0})
 
 
 LOG_BYTES = 10 * 1024 * 1024
@@ -370,7 +362,8 @@ async def _guarded(
     Raises ProgramStartError, OSError.
     """
     line = json.dumps(asdict(spec)).encode() + b"\n"
-    passed = [*(spec.stdio or ()), *(spec.exit_handle or ())[:2]]
+    # Without what stands for a pipe of the guard's own, or for nothing.
+    passed = [one for one in (*(spec.stdio or ()), *(spec.exit_handle or ())[:2]) if one >= 0]
     reports, loop = asyncio.StreamReader(), asyncio.get_running_loop()
     guard = await made_in_thread(lambda: spawn(mark.with_suffix(".err"), passed), Guard.close)
     with guard.stdin, guard.stdout:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -160,22 +159,6 @@ async def test_guards_outlive_their_spawner_and_the_next_start_has_another(machi
         assert lives(process.pid)
         process.kill()
         assert (await process.wait()).code == 137
-
-
-@pytest.mark.parametrize("sent", [b"", b"\0", b"\0" * 15])
-def test_a_spawner_ends_with_its_node_in_the_middle_of_a_request(sent: bytes) -> None:
-    ours, its = socket.socketpair()
-    with (
-        its,
-        subprocess.Popen([sys.executable, "-I", "-S", SPAWNER, str(its.fileno())], pass_fds=[its.fileno()]) as process,
-    ):
-        its.close()
-        ours.sendall(sent)
-        ours.close()
-        try:
-            assert process.wait(30) == 0
-        finally:
-            process.kill()
 
 
 @pytest.mark.parametrize(("changes", "message"), CASES["a_program_that_cannot_run"])
