@@ -5,9 +5,12 @@ Values that the job leaves to its runtime are those of the JobSet that it became
 shown: neither what comes from a Secret, nor a value whose name looks like one.
 """
 
+import ast
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -28,6 +31,13 @@ FEW, SHORT = 24, 60
 """Parameters of one job in a list, and characters of their values."""
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
 _NAMED = re.compile(r"\+{0,2}[A-Za-z_][\w.@/-]*")
+_SENT = "read -r -d '' SCRIPT << EOM\n"
+"""Begins the source of a function in a command."""
+_CALL = re.compile(r"^(\w+)\((?:\*\*)?(\{.*\})?\)\Z", re.MULTILINE)
+_ESCAPED = re.compile(r"\\([\\$`])")
+"""As in a here-document of a shell."""
+_DIGEST = 8
+"""Characters that tell whether the source is the same."""
 _OF_NODE = {"workdir": "folder", "python": "python", "output": "output", "runs": ""}
 """What `trainwright local run` asks of the local node, in annotations such as `workdir.trainwright.dev/node`.
 
@@ -66,7 +76,8 @@ def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str
     trainer = spec.get("trainer") or {}
     yield from _shape(spec, trainer, *_built(jobset))
     yield from _code(annotations_of(job))
-    yield from _arguments([*(trainer.get("command") or ()), *(trainer.get("args") or ())])
+    words = [*(trainer.get("command") or ()), *(trainer.get("args") or ())]
+    yield from _function(words[-1]) if words and _SENT in words[-1] else _arguments(words)
     yield from _environment(trainer.get("env"), "")
     for step, initializer in (spec.get("initializer") or {}).items():
         if uri := dig(initializer, "storageUri"):
@@ -134,6 +145,21 @@ def _arguments(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         yield ARGUMENT, "command", within(" ".join(command))
     for name, values in options.items():
         yield ARGUMENT, name, shown(name, " ".join(values))
+
+
+def _function(script: str) -> Iterator[tuple[str, str, str]]:
+    """The parameters of a function that was sent in the form of the Kubeflow SDK."""
+    program, _, end = script.partition(_SENT)[2].partition("\nEOM\n")
+    call = _CALL.search(program.rstrip())
+    name, given = (call[1], call[2]) if call is not None else ("", "")
+    digest = hashlib.sha256(program[: call.start() if call else None].strip().encode()).hexdigest()[:_DIGEST]
+    yield ARGUMENT, "function", f"{name} ({digest})".strip()
+    yield ARGUMENT, "command", within(end.strip().rpartition("\n")[2].partition(' "')[0])
+    values: Any = {}
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        values = ast.literal_eval(_ESCAPED.sub(r"\1", given)) if given else {}
+    for key, value in values.items() if isinstance(values, dict) else ():
+        yield ARGUMENT, str(key), shown(str(key), str(value))
 
 
 def _is_named(word: str) -> bool:

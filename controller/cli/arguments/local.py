@@ -281,7 +281,7 @@ LOCAL = {
         [*_PLACE, *_NODE, _WHAT, _WHERE, _ENVIRONMENT, _HOW],
         failed=REFUSED,
         wrong_use=REFUSED,
-        defaults={"passed_on": [], "advice": "what the script is given goes behind --"},
+        defaults={"passed_on": [], "function": None, "advice": "what the script is given goes behind --"},
     ),
     "tune": Command(
         "search the parameters of a script",
@@ -299,6 +299,7 @@ LOCAL = {
             "detach": False,
             "dry_run": False,
             "file": None,
+            "function": None,
             "output": None,
             "passed_on": [],
             "restarts": "none",

@@ -110,13 +110,20 @@ class Starter:
     """What the environment lacks; the script runs without it."""
 
 
+def starter_in_image(runtime: Runtime | None) -> Starter:
+    """As the Kubeflow SDK: torchrun for runtimes of torch; else python."""
+    is_torch = runtime is not None and labels_of(runtime).get(_FRAMEWORK) == "torch"
+    return Starter((_TORCHRUN if is_torch else _PYTHON,))
+
+
 def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images, python: str = "") -> Starter:
     """torchrun for runtimes of torch whose environment has it, as the Kubeflow SDK does; else python.
 
     `python` is the environment that is asked for; empty: that of the image.
     """
-    if labels_of(runtime).get(_FRAMEWORK) != "torch":
-        return Starter((_PYTHON,))
+    starter = starter_in_image(runtime)
+    if starter.command == (_PYTHON,):
+        return starter
     found = [NodeAnnotations(python=python).environment(one) for one in environments_of(objects, images)]
     if not found or any(shutil.which(_TORCHRUN, path=os.pathsep.join(one.folders)) for one in found):
         return Starter((_TORCHRUN,))

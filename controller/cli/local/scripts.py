@@ -38,6 +38,8 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     if arguments.file is not None:
         _only_for_scripts(arguments)
         return _of_manifest(arguments.file)
+    if arguments.function is not None:
+        return [_job_of(arguments)]
     if arguments.module is not None:
         # All words are for the module; none of them is a script.
         first = [] if arguments.script is None else [arguments.script]
@@ -58,9 +60,22 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
     return [_literal(word) for word in (*start, *given)]
 
 
+def command_of(arguments: argparse.Namespace, starter: Sequence[str]) -> list[str]:
+    """The command of a container. `starter`: such as `python` or `torchrun`."""
+    if arguments.function is not None:
+        return arguments.function.command(starter)  # type: ignore[no-any-return]
+    return [*starter, *words_of(arguments)]
+
+
+def program_of(script: Path, words: Sequence[str]) -> str:
+    """A script as a program that is sent with its arguments, to where the file is not. Raises WrongUseError."""
+    _check_script(script)
+    return f"import sys\nsys.argv[1:] = {[*words]!r}\n{read_option('script', script)}"
+
+
 def code_folder_of(arguments: argparse.Namespace) -> Path:
     """Where the code is: the folder of the script; of a module, the one in which it is looked for."""
-    return Path.cwd() if arguments.module is not None else Path(arguments.script).absolute().parent
+    return Path.cwd() if arguments.script is None else Path(arguments.script).absolute().parent
 
 
 def folder_of(arguments: argparse.Namespace) -> str:
@@ -71,18 +86,22 @@ def folder_of(arguments: argparse.Namespace) -> str:
 
 
 def _job_of(arguments: argparse.Namespace) -> Document:
-    if arguments.module is None:
+    if arguments.script is not None:
         _check_script(Path(arguments.script))
-    elif not _MODULE.fullmatch(arguments.module):
+    elif arguments.module is not None and not _MODULE.fullmatch(arguments.module):
         raise WrongUseError(f"--module: {arguments.module!r} is not the name of a module; write it as pkg.main")
     if arguments.workdir not in (None, OWN) and not Path(folder_of(arguments)).is_dir():
         raise WrongUseError(f"--workdir: there is no folder {arguments.workdir}")
-    trainer: Document = {"command": ["python", *words_of(arguments)]}
+    trainer: Document = {"command": command_of(arguments, ["python"])}
     if arguments.nodes is not None:
         trainer["numNodes"] = arguments.nodes
     if found := _variables_of(arguments):
         trainer["env"] = [{"name": name, "value": _literal(value)} for name, value in found.items()]
-    stem = arguments.module.replace(".", "-") if arguments.module is not None else Path(arguments.script).stem
+    stem = Path(arguments.script).stem if arguments.script is not None else ""
+    if arguments.module is not None:
+        stem = arguments.module.replace(".", "-")
+    elif arguments.function is not None:
+        stem = arguments.function.name
     name = {"name": arguments.job_name} if arguments.job_name is not None else {"generateName": f"{_name_of(stem)}-"}
     return {
         "apiVersion": TRAINJOB.api_version,

@@ -86,14 +86,9 @@ async def _run(
     async with cluster_of(options, detach=arguments.detach) as (transport, dashboard):
         # As kubectl: a job whose misspelled field is dropped trains with what was not asked for.
         client = Client(transport, user_agent=_MANAGER).with_defaults(field_validation="Strict")
-        job = train_job_of(documents)
-        namespace = namespace_of(job)
-        runtime = await feasibility.runtime_of(job, documents, client)
-        if runtime is not None:
-            await prepare(options, runtime, client, job, arguments)
         output = outputs.JobOutput(arguments.output)
-        job = await _submit(client, documents, job)
-        name = name_of(job)
+        job = await _prepared_and_submitted(client, options, documents, arguments)
+        namespace, name = namespace_of(job), name_of(job)
         output.created(job)
         if dashboard and sys.stdout.isatty():
             # Not into a log, which may be passed on: the address gives access to the jobs.
@@ -139,6 +134,23 @@ async def _run(
             said = f"the job stays suspended; let it go on with: {_command(options, 'resume', job)}"
         print(said, file=sys.stderr)
     return code
+
+
+async def submitted(options: LocalOptions, documents: list[Document], arguments: argparse.Namespace) -> Document:
+    """Submit the objects to the cluster that runs; returns the job. Raises WrongUseError, KubernetesError."""
+    async with cluster_of(options, detach=True) as (transport, _):
+        client = Client(transport, user_agent=_MANAGER).with_defaults(field_validation="Strict")
+        return await _prepared_and_submitted(client, options, documents, arguments)
+
+
+async def _prepared_and_submitted(
+    client: Client, options: LocalOptions, documents: list[Document], arguments: argparse.Namespace
+) -> Document:
+    job = train_job_of(documents)
+    runtime = await feasibility.runtime_of(job, documents, client)
+    if runtime is not None:
+        await prepare(options, runtime, client, job, arguments)
+    return await _submit(client, documents, job)
 
 
 async def _end(
@@ -397,7 +409,7 @@ def _prepare_script(
     images = images_of(options)
     chosen = environments.unless_mapped(arguments.environment, feasibility.environments_of(objects, images))
     starter = feasibility.starter_of(objects, runtime, images, chosen.python)
-    job["spec"]["trainer"]["command"] = [*starter.command, *scripts.words_of(arguments)]
+    job["spec"]["trainer"]["command"] = scripts.command_of(arguments, starter.command)
     asked = {WORKDIR: scripts.folder_of(arguments), PYTHON: chosen.python, **output}
     feasibility.ask(job, objects, {prefix: value for prefix, value in asked.items() if value}, feasibility.SCRIPT)
     for said in filter(None, (chosen.said, starter.missing)):
