@@ -14,7 +14,7 @@ from trainwright.codegen.catalog import NOWHERE, Catalog
 from trainwright.codegen.crd import expand
 from trainwright.codegen.definition import Definition, Kind, Problems, Schema, subschemas
 from trainwright.codegen.structs import MEMBERS_OF_KINDS, USED_NAMES, attribute, is_struct
-from trainwright.controller.local.apiserver.schema.structural import SchemaReview
+from trainwright.controller.local.apiserver.kinds.structural import SchemaReview
 
 _WORDS_OF = {
     "string": ("pattern", "minLength", "maxLength"),

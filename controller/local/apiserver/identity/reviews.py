@@ -16,6 +16,7 @@ from trainwright.controller.local.apiserver.authorization.authorizer import Attr
 from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.identity.tokens import AccountTokens, InvalidTokenError, TokenAuthenticator
 from trainwright.controller.local.apiserver.kinds.metadata import metadata_of, set_namespace
+from trainwright.controller.local.apiserver.kinds.rules import check
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.info import (
     RequestInfo,
@@ -27,7 +28,7 @@ from trainwright.controller.local.apiserver.request.info import (
 from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.apiserver.verbs.reads import shown
 from trainwright.controller.local.apiserver.verbs.writes import track
-from trainwright.controller.local.types.errors import DocumentError, invalid
+from trainwright.controller.local.types.errors import invalid
 
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 _PATH, _RESOURCE = "nonResourceAttributes", "resourceAttributes"
@@ -87,7 +88,7 @@ class Reviews:
         """Serve a SubjectAccessReview, SelfSubjectAccessReview or LocalSubjectAccessReview. Raises StatusError."""
         review = read_review(call)
         set_namespace(review["metadata"], call.namespace)
-        found = _access_errors(call, review)
+        found = check(f"{_AUTHORIZATION}/v1 {call.kind}", review)
         if found:
             # kube-apiserver names no kind here.
             raise errors.invalid(call.group, "", "", found)
@@ -213,31 +214,6 @@ def _attributes(call: RequestInfo, spec: Document) -> Attributes:
         namespace=asked.get("namespace") or "",
         name=asked.get("name") or "",
     )
-
-
-def _access_errors(call: RequestInfo, review: Document) -> list[DocumentError]:
-    """In the order of kube-apiserver."""
-    spec, meta = review["spec"], review["metadata"]
-    path, resource = spec.get(_PATH), spec.get(_RESOURCE)
-    found: list[DocumentError] = []
-    if resource is not None and path is not None:
-        why = "cannot be specified in combination with resourceAttributes"
-        found.append(invalid(f"spec.{_PATH}", path, why))
-    if resource is None and path is None:
-        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        found.append(invalid(f"spec.{_RESOURCE}", None, why))
-    if call.kind != "SelfSubjectAccessReview" and not spec.get("user") and not spec.get("groups"):
-        found.append(invalid("spec.user", "", "at least one of user or group must be specified"))
-    allowed = {"managedFields"} | ({"namespace"} if call.namespace else set())
-    if any(value for field, value in meta.items() if field not in allowed):
-        found.append(invalid("metadata", meta, f"must be empty{' except for namespace' if call.namespace else ''}"))
-    if call.namespace:
-        asked = (resource or {}).get("namespace") or ""
-        if resource is not None and asked != call.namespace:
-            found.append(invalid(f"spec.{_RESOURCE}.namespace", asked, "must match metadata.namespace"))
-        if path is not None:
-            found.append(invalid(f"spec.{_PATH}", path, "disallowed on this kind of request"))
-    return found
 
 
 def serve_identity(

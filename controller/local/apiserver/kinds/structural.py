@@ -7,11 +7,13 @@ Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation`. Costs of ru
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.kinds.rules import check, register
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, known_format, problems_of
 from trainwright.controller.local.apiserver.schema.crd import decode_embedded, embedded_errors, prune
 from trainwright.controller.local.apiserver.schema.rules import FieldPathError, resolve, rule_errors, uses_old
@@ -29,11 +31,10 @@ from trainwright.controller.local.types.model import OF_OBJECTS, custom_part
 from trainwright.controller.local.types.patterns import PatternError, compiled
 from trainwright.controller.local.values import join
 
-Schema = Mapping[str, Any]
+Schema = dict[str, Any]
 Errors = Iterator[DocumentError]
 _Level = Literal["root", "item", "field", "nested", "first", "loose"]
 
-_TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
@@ -98,7 +99,7 @@ class SchemaReview:
 
     def _look(self, schema: Any, path: str, place: _Place) -> bool:
         """Look at a schema and what is in it; whether all of it is supported."""
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, dict):
             return True
         form = schema.get("format")
         if form and not known_format(form, schema.get("type") or ""):
@@ -109,7 +110,7 @@ class SchemaReview:
         known = len(self._unsupported)
         self._unsupported += _unsupported(schema, path, place)
         inside = [self._look(*part) for part in _parts(schema, path, place)]
-        self._unsupported += [*_list_and_map_types(schema, path), *_list_map_keys(schema, path)]
+        self._unsupported += _list_map_keys(schema, path)
         rules = schema.get(_RULES) or ()
         for index, rule in enumerate(rules):
             self._unsupported += _rule_words(rule, schema, f"{path}.{_RULES}[{index}]")
@@ -128,7 +129,7 @@ def _parts(schema: Schema, path: str, place: _Place) -> Iterator[tuple[Any, str,
     nested: _Level = "loose" if place.level == "loose" else "nested"
     field = replace(place, level=nested if place.is_alternative else "field") if place.level != "field" else place
     others, items = schema.get("additionalProperties"), schema.get("items")
-    if isinstance(others, Mapping):
+    if isinstance(others, dict):
         inner = replace(field, level="loose" if place.is_alternative else "field", in_map=True)
         if place.inside_metadata:
             inner = replace(inner, no_defaults="inside additionalProperties applying to object metadata")
@@ -151,50 +152,29 @@ def _parts(schema: Schema, path: str, place: _Place) -> Iterator[tuple[Any, str,
                 # An int-or-string may say its types in `anyOf`, or in the first of `allOf`.
                 level = "loose"
             yield one, f"{path}.{word}[{index}]", replace(place, level=level)
-    if isinstance(items, Mapping):
+    if isinstance(items, dict):
         inner = replace(field, level="item") if field.level == "field" else field
         if schema.get(_LIST) != "map" and not place.uncorrelated:
             inner = replace(inner, uncorrelated=path)
         yield items, f"{path}.items", inner
 
 
-def _invariants(schema: Schema, path: str, place: _Place) -> Errors:
+def _invariants(schema: Schema, path: str, place: _Place) -> list[DocumentError]:
     """What keeps a schema from being structural."""
-    kind, is_root, embedded = schema.get("type") or "", place.level == "root", schema.get(_EMBEDDED)
-    others, properties = schema.get("additionalProperties"), schema.get("properties") or {}
-    if kind == "array" and schema.get("items") is None:
-        yield required(f"{path}.items", "must be specified")
-    if others is not None and is_root:
-        yield forbidden(f"{path}.additionalProperties", "must not be used at the root")
-    if schema.get(_EITHER):
-        for word in (_PRESERVE, _EMBEDDED):
-            if schema.get(word):
-                yield invalid(f"{path}.{word}", True, f"must be false if {_EITHER} is true")
-    if embedded and kind != "object":
-        wrong = f"must be object if {_EMBEDDED} is true"
-        yield invalid(f"{path}.type", kind, wrong) if kind else required(f"{path}.type", wrong)
-    elif not (kind or schema.get(_EITHER) or schema.get(_PRESERVE)):
-        yield required(f"{path}.type", "must not be empty")
-    if is_root and kind and kind != "object":
-        yield invalid(f"{path}.type", kind, "must be object at the root")
-    if embedded and others is not None:
-        yield forbidden(f"{path}.additionalProperties", f"must not be used if {_EMBEDDED} is set")
-    if embedded and not schema.get(_PRESERVE) and not properties:
-        yield required(f"{path}.properties", f"must not be empty if {_EMBEDDED} is true without {_PRESERVE}")
-    if is_root or embedded:
-        yield from _fields_of_objects(properties, path, is_root=is_root)
+    found = check("StructuralSchema", schema, path)
+    if schema.get(_EMBEDDED):
+        found += check("EmbeddedSchema", schema, path)
+    return found + check("RootSchema", schema, path) if place.level == "root" else found
 
 
-def _fields_of_objects(properties: Mapping[str, Schema], path: str, *, is_root: bool) -> Errors:
-    for name in ("kind", "apiVersion", "metadata"):
-        wanted = "object" if name == "metadata" else "string"
-        if name in properties and properties[name].get("type") != wanted:
-            yield invalid(f"{path}.properties[{name}].type", properties[name].get("type", ""), f"must be {wanted}")
-    if is_root and (metadata := properties.get("metadata")) is not None:
-        # Defaults are refused elsewhere.
-        beyond = any(metadata[word] for word in metadata.keys() - {"type", "properties", "default"})
-        if beyond or (metadata.get("properties") or {}).keys() - {"name", "generateName"}:
-            yield forbidden(f"{path}.properties[metadata]", "must not specify anything other than name, generateName")
+@register("metadata of objects")
+def _metadata_errors(schema: Document, path: str, _: Document) -> list[DocumentError]:
+    metadata = (schema.get("properties") or {}).get("metadata") or {}
+    # Defaults are refused elsewhere.
+    beyond = any(metadata[word] for word in metadata.keys() - {"type", "properties", "default"})
+    if beyond or (metadata.get("properties") or {}).keys() - {"name", "generateName"}:
+        return [forbidden(f"{path}.properties[metadata]", "must not specify anything other than name, generateName")]
+    return []
 
 
 def _nested(schema: Schema, path: str) -> Errors:
@@ -218,9 +198,11 @@ def _pattern_errors(schema: Schema, path: str) -> Errors:
 
 
 def _unsupported(schema: Schema, path: str, place: _Place) -> Errors:
-    kind = schema.get("type") or ""
-    if kind and kind not in _TYPES:
-        yield not_supported(f"{path}.type", kind, _TYPES)
+    yield from check("SchemaWords", schema, path)
+    if schema.get(_MAP) is not None:
+        yield from check("MapSchema", schema, path)
+    if schema.get(_LIST) is not None:
+        yield from check("ListSchema", schema, path)
     if schema.get("default") is not None and place.no_defaults is not None:
         yield forbidden(f"{path}.default", f"must not be set {place.no_defaults}")
     for word in _UNSUPPORTED:
@@ -230,34 +212,8 @@ def _unsupported(schema: Schema, path: str, place: _Place) -> Errors:
         yield forbidden(f"{path}.items", "items must be a schema object and not an array")
     if place.inside_metadata and schema.get(_EMBEDDED):
         yield forbidden(f"{path}.{_EMBEDDED}", "must not be used inside of resource meta")
-    if schema.get("uniqueItems"):
-        yield forbidden(f"{path}.uniqueItems", "cannot be true since the runtime complexity becomes quadratic")
     if schema.get("properties") and schema.get("additionalProperties") not in (None, True):
         yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
-
-
-def _list_and_map_types(schema: Schema, path: str) -> Errors:
-    kind, list_type, items = schema.get("type") or "", schema.get(_LIST), schema.get("items")
-    for word, wanted, known in (
-        (_MAP, "object", ("atomic", "granular")),
-        (_LIST, "array", ("atomic", "set", "map")),
-    ):
-        value = schema.get(word)
-        if value is not None and kind != wanted:
-            wrong = f"must be {wanted} if {word} is specified"
-            yield invalid(f"{path}.type", kind, wrong) if kind else required(f"{path}.type", wrong)
-        if value is not None and value not in known:
-            yield not_supported(f"{path}.{word}", value, known)
-    if list_type not in ("set", "map") or not isinstance(items, Mapping):
-        return
-    if list_type == "set" and kind == "array":
-        wrong = "must be atomic as item of a list with x-kubernetes-list-type=set"
-        if items.get("type") == "array" and items.get(_LIST) not in (None, "atomic"):
-            yield invalid(f"{path}.items.{_LIST}", items[_LIST], wrong)
-        if items.get("type") == "object" and items.get(_MAP) != "atomic":
-            yield invalid(f"{path}.items.{_MAP}", items.get(_MAP), wrong)
-    if items.get("nullable"):
-        yield forbidden(f"{path}.items.nullable", f"cannot be nullable when {_LIST} is {list_type}")
 
 
 def _list_map_keys(schema: Schema, path: str) -> Errors:
@@ -266,16 +222,7 @@ def _list_map_keys(schema: Schema, path: str) -> Errors:
     if keys and list_type != "map":
         wrong = f"must be map if {_KEYS} is non-empty"
         yield required(f"{path}.{_LIST}", wrong) if list_type is None else invalid(f"{path}.{_LIST}", list_type, wrong)
-    if list_type != "map":
-        return
-    if not keys:
-        yield required(f"{path}.{_KEYS}", f"must not be empty if {_LIST} is map")
-    if items is None:
-        yield required(f"{path}.items", f"must have a schema if {_LIST} is map")
-    if not isinstance(items, Mapping):
-        return
-    if items.get("type") != "object":
-        yield invalid(f"{path}.items.type", items.get("type", ""), f"must be object if {_LIST} is map")
+    if list_type != "map" or not isinstance(items, dict) or items.get("type") != "object":
         return
     properties = items.get("properties") or {}
     for index, key in enumerate(keys):
