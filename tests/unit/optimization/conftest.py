@@ -22,6 +22,8 @@ from trainwright.controller.trainer.admission.configurations import webhook_conf
 
 _WEBHOOKS = "https://trainwright.simulated"
 GATES = {"OptimizationJob": True, "ProgressPull": True}
+SETTLE_SECONDS = 5.0
+"""Until all has been done that follows from a step, also where watches are late."""
 Trains = Callable[[Mapping[str, str]], str | None]
 """The value that a trial with these parameters reports; None: it fails."""
 
@@ -86,13 +88,13 @@ class Search:
     def job(self, **fields: Any) -> None:
         """Create the OptimizationJob; see `optimization_job`."""
         self.stored.create(optimization_job(**fields))
-        self.advance(1)
+        self.advance(SETTLE_SECONDS)
 
     def annotate(self, **annotations: str | None) -> None:
         """Set annotations of the search, or with None remove them."""
         named = {f"trainwright.io/{name}": value for name, value in annotations.items()}
         self.stored.patch("optimizationjob", "s", {"metadata": {"annotations": named}}, SPACE)
-        self.advance(1)
+        self.advance(SETTLE_SECONDS)
 
     def running(self) -> dict[str, dict[str, str]]:
         """The parameters of the trials that are not over, by the names of their TrainJobs, in the order of numbers."""
@@ -117,7 +119,7 @@ class Search:
         if value is not None:
             self.trainer.report(100, name, loss=value, **more)
         self.trainer.ended("Completed" if value is not None else "Failed", name)
-        self.advance(1)
+        self.advance(SETTLE_SECONDS)
 
     def trains(self, value: Trains, *, most: int = 200) -> None:
         """Let trials end, one after the other, until there is none, or so many have."""

@@ -11,11 +11,11 @@ import pytest
 
 from tests.builders import condition, counts
 from tests.repository import documents
-from tests.unit.optimization.conftest import Search, optimization_job
+from tests.unit.optimization.conftest import SETTLE_SECONDS, Search, optimization_job
 from tests.virtual_trainer import SPACE
 from trainwright.api.trainer.v1alpha1 import OptimizationJob
 from trainwright.controller.optimization.plan import End, status_of
-from trainwright.controller.optimization.trials import State, Trial
+from trainwright.controller.optimization.trials import REPORT_SECONDS, State, Trial
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.plugins.testing import runtime_document
 
@@ -127,7 +127,7 @@ def end_now(search: Search) -> None:
     """The JobSet of the first trial is over, and its last report is waited for."""
     ended = condition("Completed", at=search.cluster.now)
     search.trainer.jobset_status({"replicatedJobsStatus": [counts()], "conditions": [ended]}, "s-1")
-    search.advance(1)
+    search.advance(REPORT_SECONDS - 3)
     assert search.record[0]["state"] == "running"
 
 
@@ -137,7 +137,7 @@ def test_a_report_may_come_after_the_end(search: Search) -> None:
     search.trainer.report(50, "s-1", loss="5")
     end_now(search)
     search.trainer.report(100, "s-1", loss="4")
-    search.advance(1)
+    search.advance(SETTLE_SECONDS)
     assert search.record[0]["value"] == 4
 
 
@@ -259,7 +259,7 @@ def test_a_status_that_is_edited_is_repaired(search: Search) -> None:
     before = search.found["status"]
     edited: dict[str, Any] = {"conditions": before["conditions"][:1], "result": {"trainJobName": "mine"}}
     search.stored.patch("optimizationjob", "s", {"status": edited}, SPACE, subresource="status")
-    search.advance(1)
+    search.advance(SETTLE_SECONDS)
     repaired = search.found["status"]
     assert repaired["result"] == before["result"]
     assert {one["type"]: one["message"] for one in repaired["conditions"]} == {
@@ -339,9 +339,11 @@ def test_a_value_that_was_known_outlives_its_train_job(search: Search) -> None:
     search.start()
     search.job()
     search.trainer.report(50, "s-1", loss="5")
+    search.advance(SETTLE_SECONDS)
     end_now(search)
-    search.stored.delete("trainjob", "s-1", SPACE)
     search.advance(1)
+    search.stored.delete("trainjob", "s-1", SPACE)
+    search.advance(SETTLE_SECONDS)
     assert (search.record[0]["state"], search.record[0]["value"]) == ("complete", 5)
 
 
