@@ -75,7 +75,8 @@ class TrainJobStatusPlugin:
         """Warn of an unknown value of the annotation. The pipeline warns of values of the runtime that are replaced."""
         for problem in declared(annotations_of(job), annotations_of(info.runtime))[1]:
             if problem.annotation == ANNOTATION_PROGRESS:
-                yield Warned(problem.warning)
+                # Where files are read, too, the plugin for them refuses it.
+                yield Warned(problem.warning, path=f"metadata.annotations[{problem.annotation}]")
 
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Set the variables and mount the volume in every container that is not an init container."""

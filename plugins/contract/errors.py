@@ -120,6 +120,8 @@ class Warned:
 
     message: str
     plugin: str = ""
+    path: str = ""
+    """The field that it is about; not given if that is refused."""
 
     def __str__(self) -> str:
         return self.message
@@ -143,12 +145,15 @@ class Verdict:
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> "Verdict":
-        """Split findings into errors and warnings, each in the given order."""
+        """Split findings into errors and warnings, in the given order. What several plugins warn of is said once."""
         found = tuple(findings)
-        return cls(
-            errors=tuple(finding for finding in found if isinstance(finding, FieldError)),
-            warnings=tuple(finding for finding in found if isinstance(finding, Warned)),
-        )
+        errors = tuple(finding for finding in found if isinstance(finding, FieldError))
+        refused = {error.path for error in errors}
+        warnings: dict[str, Warned] = {}
+        for finding in found:
+            if isinstance(finding, Warned) and not (finding.path and finding.path in refused):
+                warnings.setdefault(finding.message, finding)
+        return cls(errors, tuple(warnings.values()))
 
 
 def invalid(path: str, value: Any, message: str) -> FieldError:

@@ -205,7 +205,7 @@ THING = Resource(group="example.com", version="v1", kind="Thing", plural="things
             "no JobSet: Expected `object`, got `null`",
         ),
         ("enforce_pod_spec", lambda info, _: info.template.replicated_jobs.clear(), "those of the runtime are node"),
-        ("validate", lambda *_: [Warned(5)], "returned Warned(message=5, plugin=''), which cannot be written"),  # type: ignore[arg-type]
+        ("validate", lambda *_: [Warned(5)], "returned Warned(message=5, plugin='', path=''), which cannot be written"),  # type: ignore[arg-type]
         ("validate", lambda *_: [Warned("\udc80")], "which cannot be written as text"),
         ("validate_shaped", lambda *_: [invalid("spec", object(), "no")], "which cannot be written as text"),
         ("reporter", lambda *_: PodRef("node", 0, 1), "but the template has no such pod"),
@@ -338,6 +338,12 @@ def test_a_failing_validation_refuses_by_name_and_the_others_are_asked(plugin: P
         ("Strict", "FieldValueInvalid"),
     ]
     assert message in str(verdict.errors[0])
+
+
+def test_of_what_is_refused_no_warning_is_given_and_one_warning_is_enough() -> None:
+    warns = hook("validate", lambda *_: [Warned("is ignored", path="spec.trainer"), Warned("twice"), Warned("twice")])
+    told = [[one.message for one in begun(*some).validate(OFFLINE).warnings] for some in ([warns], [warns, Strict()])]
+    assert told == [["is ignored", "twice"], ["twice"]]
 
 
 def _spoils_and_warns(_: Info, __: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
