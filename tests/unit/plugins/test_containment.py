@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, EnvVar, Secret
@@ -45,6 +46,8 @@ from trainwright.plugins.plainml import PlainMLPlugin
 from trainwright.plugins.progressfile import ProgressFilePlugin
 from trainwright.plugins.registry import Registry, built_in, calling
 from trainwright.plugins.testing import run, runtime, train_job
+
+CASES = cases(__file__)
 
 
 def hook(name: str, run: Callable[..., Any]) -> Plugin:
@@ -570,23 +573,7 @@ def test_conflicts_name_both_sides(
 PET = "$(PET_MASTER_ADDR)"
 
 
-@pytest.mark.parametrize(
-    ("policy", "own", "given", "said"),
-    [
-        (
-            {"torch": {}},
-            [],
-            {"A": f"tcp://{PET}"},
-            ['variable A of container node in replicated job node stays "tcp://$('],
-        ),
-        ({"torch": {}}, [], {"A": f"${PET}"}, []),
-        ({"torch": {}}, [], {"A": "$(B)", "B": "1"}, ["variable A "]),
-        ({"torch": {}}, [], {"B": "1", "A": "$(B) $(NOT_HERE)"}, []),
-        ({"torch": {}}, [{"name": "A", "value": PET}], {}, ["variable A "]),
-        ({}, [], {"A": PET}, []),
-        ({"xgboost": {}}, [], {"A": "$(DMLC_TASK_ID)"}, ["variable A "]),
-    ],
-)
+@pytest.mark.parametrize(("policy", "own", "given", "said"), CASES["a_reference_that_stays"])
 def test_a_reference_that_stays_as_it_is_written_is_a_warning(
     policy: dict[str, Any], own: list[dict[str, str]], given: dict[str, str], said: list[str]
 ) -> None:

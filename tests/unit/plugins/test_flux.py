@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from tests.cases import cases
 from tests.unit.plugins.blueprints import (
     blueprint,
     outcome,
@@ -16,6 +17,8 @@ from tests.unit.plugins.blueprints import (
 from trainwright.plugins.contract import PLACEHOLDER
 from trainwright.plugins.flux import z85
 from trainwright.plugins.testing import Result
+
+CASES = cases(__file__)
 
 
 def scripts(result: Result) -> dict[str, str]:
@@ -75,13 +78,8 @@ esac
 
 @pytest.mark.parametrize(
     ("host", "command", "failures", "code", "flux"),
-    [
-        pytest.param("job-node-0-0", "train --x", 0, 0, ["start flux run -N 2 -n 2 train --x"], id="lead"),
-        pytest.param("job-node-0-0", "train", 1, 3, ["start flux run -N 2 -n 2 train"], id="146-lead-fails"),
-        pytest.param("job-node-0-0", "", 0, 0, ["broker"], id="interactive"),
-        pytest.param("job-node-0-0", "", 1, 3, ["broker"], id="interactive-fails"),
-        pytest.param("job-node-0-1", "train", 2, 0, ["start", "start", "start"], id="follower-tries-again"),
-    ],
+    CASES["what_the_nodes_run"].values(),
+    ids=CASES["what_the_nodes_run"],
 )
 def test_what_the_nodes_run(tmp_path: Path, host: str, command: str, failures: int, code: int, flux: list[str]) -> None:
     """The script itself, with its absolute paths moved into a folder and the programs of a pod replaced."""

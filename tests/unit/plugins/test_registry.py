@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cases import cases
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
@@ -31,6 +32,8 @@ from trainwright.plugins.registry import PluginCandidate, Registry, Selection, b
 from trainwright.plugins.registry.calling import called
 from trainwright.plugins.registry.registry import OrderingCycle, ordered
 from trainwright.plugins.testing import train_job
+
+CASES = cases(__file__)
 
 THING = Resource(group="example.com", version="v1", kind="Thing", plural="things", namespaced=True)
 OTHER = Resource(group="example.com", version="v1", kind="Other", plural="others", namespaced=True)
@@ -343,16 +346,7 @@ def test_one_start_shows_every_problem() -> None:
     assert len(refused.value.problems) == 3
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        (
-            {"limit": "many"},
-            "Configured (distribution acme-trainer 1.2): cannot be created: ValidationError",
-        ),
-        ({"limits": 1}, "unknown field `limits`"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "expected"), CASES["settings_are_typed"])
 def test_settings_are_typed(settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(RegistryError) as refused:
         load(candidate("Configured"), settings={"Configured": settings})

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import yaml
 
+from tests.cases import cases
 from tests.repository import ROOT
 from tests.unit.plugins.blueprints import PIPELINE, blueprint, container, job_template, outcome
 from trainwright.api.kubernetes.core.v1 import Container, ContainerPort, EnvVar, VolumeMount
@@ -21,22 +22,12 @@ from trainwright.plugins.plainml import PlainMLPlugin
 from trainwright.plugins.registry import Registry, Selection, built_in
 from trainwright.plugins.testing import Result, runtime, train_job
 
+CASES = cases(__file__)
+
 RECOVERY = Registry.load(Selection(enabled=frozenset({"Recovery"})), built_in())
 
 
-@pytest.mark.parametrize(
-    ("base", "patched", "expected"),
-    [
-        ("AB", "NB", "NAB"),
-        ("AB", "BN", "ABN"),
-        ("AB", "BA", "BA"),
-        ("ABC", "C", "ABC"),
-        ("ABC", "N", "NABC"),
-        ("", "XY", "XY"),
-        ("AB", "", "AB"),
-        ("ABCD", "DNB", "ACDNB"),
-    ],
-)
+@pytest.mark.parametrize(("base", "patched", "expected"), CASES["the_order_of_merged_lists"])
 def test_the_order_of_merged_lists(base: str, patched: str, expected: str) -> None:
     untouched = [name for name in base if name not in patched]
     assert "".join(in_merge_order(list(base), untouched, list(patched))) == expected
@@ -61,21 +52,11 @@ def ports(*given: tuple[str | None, int]) -> list[ContainerPort]:
     return [ContainerPort(name=name, container_port=number) for name, number in given]
 
 
-@pytest.mark.parametrize(
-    ("base", "new", "expected"),
-    [
-        ([(None, 8080)], (None, 9090), [(None, 9090)]),
-        ([(None, 8000), (None, 9000)], (None, 29500), [(None, 8000), (None, 9000), (None, 29500)]),
-        ([("http", 80)], ("http", 8080), [("http", 8080)]),
-        ([("http", 8080)], (None, 8080), [(None, 8080)]),
-        ([("http", 80)], (None, 8080), [("http", 80), (None, 8080)]),
-        ([(None, 80)], ("x", 81), [(None, 80), ("x", 81)]),
-    ],
-)
+@pytest.mark.parametrize(("base", "new", "expected"), CASES["ports"])
 def test_ports(base: list[Any], new: tuple[str | None, int], expected: list[Any]) -> None:
     items = ports(*base)
     upsert_port(items, *ports(new))
-    assert [(port.name, port.container_port) for port in items] == expected
+    assert [[port.name, port.container_port] for port in items] == expected
 
 
 def test_mounts_are_keyed_by_path_and_variables_by_name() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.builders import train_job
+from tests.cases import cases
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
@@ -15,6 +16,8 @@ from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.trainer.build.objects import BuildMemory, Built
 from trainwright.plugins.contract import ClusterFacts, Component, Reference
 from trainwright.plugins.contract.facts import Unreadable
+
+CASES = cases(__file__)
 
 JOBSET = Reference(JobSet.RESOURCE, "ns", "job")
 SECRET = Reference(Secret.RESOURCE, "ns", "keys")
@@ -66,17 +69,7 @@ def test_a_build_is_current_while_only_statuses_change() -> None:
     assert is_current(last, job, RUNTIME, facts, found)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"generation": 2},
-        {"uid": "another"},
-        {"labels": {"x": "y"}},
-        {"annotations": {"x": "y"}},
-        {"finalizers": ["x/y"]},
-        {"deletion_timestamp": "2026-01-02T03:04:05Z"},
-    ],
-)
+@pytest.mark.parametrize("changed", CASES["a_changed_job_is_built_again"])
 def test_a_changed_job_is_built_again(changed: dict[str, Any]) -> None:
     last, _, facts = built()
     assert not last.is_of(a_job(**changed))

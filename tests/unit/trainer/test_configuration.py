@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.cli.configuration import load_configuration, load_settings
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION
+
+CASES = cases(__file__)
 
 HEAD = "apiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\n"
 
@@ -45,17 +48,7 @@ def test_what_takes_effect_is_read(tmp_path: Path) -> None:
     assert configuration.plugins.disabled == ["MPI"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[]", "is not a Configuration: it holds list"),
-        ("kind: TrainJob\n", "kind must be Configuration, not 'TrainJob'"),
-        ("apiVersion: v1\n", "apiVersion must be config.trainer.kubeflow.org/v1alpha1, not 'v1'"),
-        ("a: 1\n---\nb: 2\n", "holds 2 documents"),
-        ("a: 1\na: 2\n", "line 2"),
-        ("health: {healthProbeBindAddress: 5}\n", "health.healthProbeBindAddress: Expected `str"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), CASES["a_file_that_is_something_else_is_refused"])
 def test_a_file_that_is_something_else_is_refused(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_configuration(written(tmp_path, text))
@@ -82,16 +75,7 @@ def test_gates_of_the_command_line_go_before_those_of_the_file(tmp_path: Path) -
     assert load_settings(path, {}).features == {CREATED_CONDITION}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--feature-gates=CreatedCondition"], "'CreatedCondition' must have the form NAME=true or NAME=false"),
-        (["--log-level=loud"], "invalid choice: 'loud'"),
-        (["--zap-log-level=loud"], "'loud' is not a level"),
-        (["--zap-encoder=xml"], "'xml' is not an encoder"),
-        (["--metrics-bind-address=:8080"], "--metrics-bind-address=:8080; see `trainwright manager --help`"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), CASES["wrong_flags_are_wrong_use"])
 def test_wrong_flags_are_wrong_use(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_info:
         main(["manager", *arguments])

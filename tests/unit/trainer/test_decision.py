@@ -9,11 +9,9 @@ import msgspec
 import pytest
 
 from tests.builders import condition, counts
+from tests.cases import cases
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.decision import (
-    LONGEST_WAIT_SECONDS,
-    MESSAGE,
     BuildOutcome,
     Decision,
     RecoveryDecision,
@@ -21,6 +19,7 @@ from trainwright.controller.trainer.job.decision import (
 )
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 
+CASES = cases(__file__)
 CREATED = "2026-01-01T00:00:00Z"
 NOW = dt.datetime(2026, 1, 1, 0, 1, 0, tzinfo=dt.UTC)
 """A minute after the creation."""
@@ -37,22 +36,21 @@ def steps(**of_node: int) -> dict[str, Any]:
     return {"jobsStatus": [{**COUNTED, "name": "pre"}, {**COUNTED, **of_node}]}
 
 
-SUSPENDED = condition("Suspended", reason="Suspended", message="TrainJob is suspended", at=CREATED)
-EXCEEDED = condition("Failed", reason="DeadlineExceeded", message=MESSAGE, at=CREATED)
+METADATA = {"name": "j", "namespace": "n", "creationTimestamp": CREATED, "resourceVersion": "7"}
+SUSPENDED = ["Suspended", "Suspended", "TrainJob is suspended"]
 
 
 @dataclass(frozen=True)
 class Row:
     """One job, what is known of it, and what is to be done."""
 
-    name: str
     labels: dict[str, str] = field(default_factory=dict)
     spec: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] | None = None
     observed: dict[str, Any] | None = None
-    outcome: BuildOutcome = field(default_factory=BuildOutcome)
-    conditions: list[tuple[str, str, str]] | None = None
-    """Of the status that is written; None: no condition is."""
+    outcome: dict[str, Any] = field(default_factory=dict)
+    conditions: list[list[str]] | None = None
+    """Type, status and reason of those that are written; None: no condition is."""
     counters: bool = False
     """Whether counters are written."""
     counters_wait: bool = False
@@ -61,128 +59,8 @@ class Row:
     over: bool = False
 
 
-TABLE = [
-    Row("nothing new"),
-    Row("uses an object of somebody else", outcome=BuildOutcome(foreign_in=60.0), requeue_after=60.0),
-    Row(
-        "suspended",
-        spec={"suspend": True},
-        conditions=[("Suspended", "True", "Suspended")],
-    ),
-    Row(
-        "resumed",
-        status={"conditions": [SUSPENDED]},
-        conditions=[("Suspended", "False", "Resumed")],
-    ),
-    Row(
-        "resumed, so its deadline begins now",
-        spec={"activeDeadlineSeconds": 30},
-        status={"conditions": [SUSPENDED]},
-        conditions=[("Suspended", "False", "Resumed")],
-        requeue_after=30,
-    ),
-    Row("counters wait", observed={"jobsStatus": [COUNTED]}, counters_wait=True, requeue_after=COUNTERS_SECONDS),
-    Row(
-        "counters have waited a part",
-        observed={"jobsStatus": [COUNTED]},
-        outcome=BuildOutcome(counters_in=0.05),
-        counters_wait=True,
-        requeue_after=0.05,
-    ),
-    Row(
-        "counters have waited",
-        observed={"jobsStatus": [COUNTED]},
-        outcome=BuildOutcome(counters_in=0),
-        counters=True,
-    ),
-    Row(
-        "a condition takes the counters along",
-        observed={"jobsStatus": [COUNTED], "conditions": [condition("Complete")]},
-        conditions=[("Complete", "True", "R")],
-        counters=True,
-        over=True,
-    ),
-    Row("complete and written", status={"conditions": [condition("Complete")]}, over=True),
-    Row(
-        "an obstacle that has not lasted is not shown",
-        outcome=BuildOutcome(failed=True, shown_in=3),
-        requeue_after=3,
-    ),
-    Row(
-        "one that has lasted is",
-        outcome=BuildOutcome(failed=True, obstacle=OBSTACLE),
-        conditions=[("Blocked", "True", "ApplyRefused")],
-    ),
-    Row(
-        "a conflict keeps what is shown",
-        status={"conditions": [condition("Blocked", reason="ApplyRefused")]},
-        outcome=BuildOutcome(failed=True),
-    ),
-    Row(
-        "what is shown goes with its cause",
-        status={"conditions": [condition("Blocked", reason="ApplyRefused")], "jobsStatus": [COUNTED]},
-        observed={"conditions": [condition("Blocked", reason="ApplyRefused")], "jobsStatus": [COUNTED]},
-        conditions=[],
-    ),
-    Row("a deadline to come", spec={"activeDeadlineSeconds": 90}, requeue_after=30),
-    Row(
-        "a deadline far away is looked at every minute",
-        spec={"activeDeadlineSeconds": 90_000},
-        requeue_after=LONGEST_WAIT_SECONDS,
-    ),
-    Row(
-        "the nearest moment counts",
-        spec={"activeDeadlineSeconds": 62},
-        outcome=BuildOutcome(failed=True, shown_in=5),
-        requeue_after=2,
-    ),
-    Row(
-        "a deadline that has passed",
-        spec={"activeDeadlineSeconds": 60},
-        status={"conditions": [condition("Blocked", reason="ApplyRefused")]},
-        outcome=BuildOutcome(failed=True, obstacle=OBSTACLE),
-        conditions=[("Failed", "True", "DeadlineExceeded")],
-        end=True,
-        over=True,
-    ),
-    Row(
-        "marked, and not all is deleted yet",
-        spec={"activeDeadlineSeconds": 60},
-        status={"conditions": [EXCEEDED]},
-        end=True,
-        over=True,
-    ),
-    Row(
-        "a suspended job has no deadline",
-        spec={"activeDeadlineSeconds": 1, "suspend": True},
-        status={"conditions": [SUSPENDED]},
-        conditions=None,
-    ),
-    Row(
-        "an end that nobody saw",
-        status={"jobsStatus": [COUNTED], "conditions": [condition("Blocked", reason="ApplyRefused")]},
-        outcome=BuildOutcome(end_unknown="the JobSet is gone"),
-        conditions=[("Failed", "True", "EndUnknown")],
-        over=True,
-    ),
-    Row(
-        "an end that nobody saw comes before a deadline, which may have passed after it",
-        spec={"activeDeadlineSeconds": 30},
-        outcome=BuildOutcome(end_unknown="the JobSet is gone"),
-        conditions=[("Failed", "True", "EndUnknown")],
-        over=True,
-    ),
-    Row(
-        "created",
-        outcome=BuildOutcome(created=True),
-        conditions=[("Created", "True", "JobsCreationSucceeded")],
-    ),
-]
-
-
 def test_the_record_has_the_last_word_also_where_the_reason_is_that_of_the_jobset() -> None:
-    metadata = {"name": "j", "namespace": "n", "creationTimestamp": CREATED, "resourceVersion": "7"}
-    job = msgspec.convert({"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
+    job = msgspec.convert({"metadata": METADATA, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
     end = condition("Failed", "True", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
     recovery = RecoveryDecision(reason="ReachedMaxRestarts", message="the job failed after 4 attempts")
     observed = msgspec.convert({"conditions": [end]}, TrainJobStatus)
@@ -194,15 +72,16 @@ def test_the_record_has_the_last_word_also_where_the_reason_is_that_of_the_jobse
     assert waits.status is None
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
-def test_decision(row: Row) -> None:
+@pytest.mark.parametrize("fields", CASES["decision"].values(), ids=CASES["decision"])
+def test_decision(fields: dict[str, Any]) -> None:
+    row = Row(**fields)
     decision = decided(row)
     written = (decision.status or {}).get("status") or {}
     found = written.get("conditions") if decision.status is not None else None
     if row.conditions is not None:
         # With the version of the job: conditions of others are not to be lost.
         assert (decision.status or {})["metadata"] == {"resourceVersion": "7"}
-        assert [(c["type"], c["status"], c["reason"]) for c in found or ()] == row.conditions
+        assert [[c["type"], c["status"], c["reason"]] for c in found or ()] == row.conditions
     else:
         assert found is None
     assert ("jobsStatus" in written) is row.counters
@@ -212,19 +91,21 @@ def test_decision(row: Row) -> None:
 
 def decided(row: Row) -> Decision:
     document = {
-        "metadata": {
-            "name": "j",
-            "namespace": "n",
-            "labels": row.labels,
-            "creationTimestamp": CREATED,
-            "resourceVersion": "7",
-        },
+        "metadata": METADATA | {"labels": row.labels},
         "spec": {"runtimeRef": {"name": "r"}, **row.spec},
-        **({"status": row.status} if row.status else {}),
+        **({"status": whole(row.status)} if row.status else {}),
     }
     job = msgspec.convert(document, TrainJob)
-    observed = msgspec.convert(row.observed, TrainJobStatus) if row.observed is not None else None
-    return decide(job, observed, row.outcome, NOW)
+    observed = msgspec.convert(whole(row.observed), TrainJobStatus) if row.observed is not None else None
+    outcome = BuildOutcome(**{**row.outcome, **({"obstacle": OBSTACLE} if "obstacle" in row.outcome else {})})
+    return decide(job, observed, outcome, NOW)
+
+
+def whole(status: dict[str, Any]) -> dict[str, Any]:
+    """The status of a case: its conditions are True, with type, reason and message; `active` stands for counters."""
+    conditions = [condition(kind, "True", *said, at=CREATED) for kind, *said in status.get("conditions", ())]
+    counters = {"jobsStatus": [COUNTED]} if status.get("jobsStatus") == "active" else {}
+    return {**status, "conditions": conditions, **counters}
 
 
 STOPPED = {"jobsStatus": [{**COUNTED, "name": "pre", "active": 0}, {**COUNTED, "active": 0, "suspended": 1}]}
@@ -262,6 +143,6 @@ def test_counters_that_another_controller_waits_for_are_written_at_once(
     at_once: bool,
 ) -> None:
     conditions = {"conditions": [SUSPENDED]} if spec.get("suspend") else {}
-    row = Row("", spec=spec, labels=labels, status={**conditions, **(before or {})}, observed={**conditions, **after})
+    row = Row(spec=spec, labels=labels, status={**conditions, **(before or {})}, observed={**conditions, **after})
     decision = decided(row)
     assert (decision.status is not None, decision.counters_wait) == (at_once, not at_once)

@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.cases import cases
 from trainwright.controller.runtime.errors import (
     Conflict,
     ConnectionLost,
@@ -18,6 +19,8 @@ from trainwright.controller.trainer.job.obstacles import (
 )
 from trainwright.plugins.contract import FactUnavailable, Refusal
 from trainwright.plugins.contract.errors import PluginFailure
+
+CASES = cases(__file__)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +70,7 @@ def test_an_answer_about_an_object_of_a_plugin_names_the_plugin() -> None:
     assert obstacle.message == "plugin Ray: services: denied"
 
 
-@pytest.mark.parametrize(
-    ("request_line", "told"),
-    [
-        ("patch /apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/job?force=true", "jobsets/job: denied"),
-        ("post /api/v1/namespaces/ns/secrets", "secrets: denied"),
-        ("get /apis/g/v1/things/a", "get /apis/g/v1/things/a: denied"),
-        ("", "denied"),
-    ],
-)
+@pytest.mark.parametrize(("request_line", "told"), CASES["an_answer_names_the_object_and_not_the_request"])
 def test_an_answer_names_the_object_and_not_the_request(request_line: str, told: str) -> None:
     obstacle = obstacle_of(Forbidden("denied", code=403, request=request_line))
     assert obstacle is not None

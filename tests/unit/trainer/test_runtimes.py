@@ -11,6 +11,7 @@ import pytest
 
 from tests import builders
 from tests.builders import condition
+from tests.cases import cases
 from trainwright.api.kubernetes.core.v1 import ConfigMap, LimitRange
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta, OwnerReference
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
@@ -31,6 +32,8 @@ from trainwright.controller.trainer.build.runtimes import (
 from trainwright.plugins.contract import Enqueue, Watch
 from trainwright.plugins.testing import runtime, train_job
 
+CASES = cases(__file__)
+
 GROUP = "trainer.kubeflow.org"
 
 
@@ -39,16 +42,7 @@ def job(**reference: Any) -> TrainJob:
     return builders.train_job(namespace="team", runtimeRef={"name": "r", **reference})
 
 
-@pytest.mark.parametrize(
-    ("reference", "expected"),
-    [
-        pytest.param({"kind": "TrainingRuntime", "apiGroup": GROUP}, ["TrainingRuntime/team/r"], id="namespaced"),
-        pytest.param({"kind": "ClusterTrainingRuntime", "apiGroup": GROUP}, ["ClusterTrainingRuntime/r"], id="cluster"),
-        pytest.param({}, ["ClusterTrainingRuntime/r"], id="38-unset"),
-        pytest.param({"kind": "TrainingRuntime", "apiGroup": "other.org"}, [], id="48-group"),
-        pytest.param({"kind": "Deployment", "apiGroup": GROUP}, [], id="48-kind"),
-    ],
-)
+@pytest.mark.parametrize(("reference", "expected"), CASES["filed_under"].values(), ids=CASES["filed_under"])
 def test_what_a_job_is_filed_under(reference: dict[str, str], expected: list[str]) -> None:
     assert list(_references(job(**reference))) == expected
 
@@ -196,16 +190,7 @@ async def test_a_change_of_annotations_alone_is_not_refused_and_warned_of() -> N
     ]
 
 
-@pytest.mark.parametrize(
-    ("recovers", "told"),
-    [
-        (
-            False,
-            "annotation trainwright.dev/retries has no effect: this manager runs without the feature gate Recovery",
-        ),
-        (True, "the change of annotation trainwright.dev/retries has no effect on this TrainJob: the rules of its "),
-    ],
-)
+@pytest.mark.parametrize(("recovers", "told"), CASES["late_annotations"])
 async def test_annotations_on_recovery_that_come_late_or_without_the_gate_are_warned_of(
     recovers: bool, told: str
 ) -> None:
@@ -226,15 +211,7 @@ async def test_annotations_on_recovery_that_come_late_or_without_the_gate_are_wa
 QUEUED = {"labels": {"kueue.x-k8s.io/queue-name": "q"}}
 
 
-@pytest.mark.parametrize(
-    ("edit", "jobs", "warned"),
-    [
-        ({"mlPolicy": {"numNodes": 7}}, 1, "1 running job in a queue uses this runtime and will restart"),
-        ({"mlPolicy": {"numNodes": 7}}, 2, "2 running jobs in queues use this runtime and will restart"),
-        ({"mlPolicy": {"numNodes": 7}}, 0, ""),
-        ({"metadata": {"labels": {"a": "b"}}}, 2, ""),
-    ],
-)
+@pytest.mark.parametrize(("edit", "jobs", "warned"), CASES["edits_that_restart"])
 def test_an_edit_of_a_runtime_that_restarts_queued_jobs_is_warned_of(
     edit: dict[str, Any], jobs: int, warned: str
 ) -> None:

@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.virtual_trainer import SPACE, STATUS, VirtualTrainer
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.errors import ApiError, error_type
 from trainwright.plugins.contract import Info
 from trainwright.plugins.registry import Registry
+
+CASES = cases(__file__)
 
 JOBSET = f"/namespaces/{SPACE}/jobsets/job"
 BLOCKED = ("Blocked", "True", "ApplyRefused")
@@ -105,17 +108,7 @@ def test_a_defect_of_a_plugin_is_counted_and_logged_with_its_traceback(
 # ---------------------------------------------------------------------- clocks
 
 
-@pytest.mark.parametrize(
-    ("jumps", "fires"),
-    [
-        # Two replicas' clocks are set in turn: each sees the time that the other has left behind.
-        ([(30, 2.0), (40, -4.3), (50, 4.3)], (58, 60)),
-        ([(30, -1800.0), (100, 3600.0)], (100, 160)),
-        ([(30, 3600.0)], (30, 91)),
-        ([(30, -180.0)], (240, 241)),
-        ([(30, -7200.0), (200, 5400.0), (300, 3600.0)], (300, 360)),
-    ],
-)
+@pytest.mark.parametrize(("jumps", "fires"), CASES["a_deadline_is_noticed_although_the_wall_clock_jumps"])
 def test_a_deadline_is_noticed_although_the_wall_clock_jumps(
     trainer: VirtualTrainer, jumps: list[tuple[float, float]], fires: tuple[float, float]
 ) -> None:

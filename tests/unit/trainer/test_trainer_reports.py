@@ -7,11 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cases import cases
 from tests.repository import ROOT, documents
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.controller.trainer.progress.report import InvalidReport, MalformedReport, ProgressReport, checked
 from trainwright.controller.trainer.progress.server import decode
+
+CASES = cases(__file__)
 
 TIME = "2026-05-06T07:08:09Z"
 KEY = Key("space", "a")
@@ -162,17 +165,7 @@ def test_the_limits_are_those_of_the_definition() -> None:
             report(**broken)
 
 
-@pytest.mark.parametrize(
-    ("metrics", "diverged"),
-    [
-        ({"loss": "NaN"}, True),
-        ({"eval_loss": "-inf"}, True),
-        ({"loss": "Infinity"}, True),
-        ({"loss": "0.1", "accuracy": "nan"}, False),
-        ({"loss": "low"}, False),
-        ({"lossless": "nan"}, False),
-    ],
-)
+@pytest.mark.parametrize(("metrics", "diverged"), CASES["a_loss_that_is_not_finite_is_seen"])
 def test_a_loss_that_is_not_finite_is_seen(metrics: dict[str, str], diverged: bool) -> None:
     pairs = [{"name": name, "value": value} for name, value in metrics.items()]
     assert report(metrics=pairs).diverged is diverged

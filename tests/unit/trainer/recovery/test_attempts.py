@@ -9,6 +9,7 @@ import pytest
 
 from tests.builders import ended, pod, train_job
 from tests.builders import jobset as made_jobset
+from tests.cases import cases
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.claims import makes_claims
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
@@ -24,6 +25,8 @@ from trainwright.controller.trainer.recovery.verdict import (
     text_of,
 )
 from trainwright.plugins.testing import replicated_job
+
+CASES = cases(__file__)
 
 START = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
 
@@ -91,19 +94,7 @@ def test_the_culprit_of_an_attempt_is_of_the_jobset_that_makes_it() -> None:
     assert entries_of_present(entries, Summary(judged=2), "s2") == entries
 
 
-@pytest.mark.parametrize(
-    ("policy", "done", "lacks"),
-    [
-        ({}, {}, False),
-        ({}, {"node": 1}, True),
-        ({}, {"node": 2}, True),
-        ({}, {"node": 2, "side": 1}, False),
-        ({"operator": "Any"}, {"side": 1}, False),
-        ({"operator": "Any"}, {"node": 1}, True),
-        ({"operator": "All", "targetReplicatedJobs": ["node"]}, {"node": 2}, False),
-        ({"operator": "All", "targetReplicatedJobs": ["node"]}, {"side": 1}, True),
-    ],
-)
+@pytest.mark.parametrize(("policy", "done", "lacks"), CASES["ranks_that_are_lacking"])
 def test_ranks_that_have_succeeded_are_lacking_unless_the_jobset_is_about_to_complete(
     policy: dict[str, Any], done: dict[str, int], lacks: bool
 ) -> None:

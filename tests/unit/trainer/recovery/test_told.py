@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.builders import RUNNING
+from tests.cases import cases
 from tests.unit.trainer.recovery.test_recovery_causes import pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document
@@ -16,6 +17,8 @@ from trainwright.controller.trainer.recovery.verdict import KEY, Counts, Summary
 from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
 from trainwright.controller.trainer.why.job.jobset import attempts_of
 from trainwright.plugins.contract.picture import Picture
+
+CASES = cases(__file__)
 
 NOW = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
 WHY = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
@@ -147,13 +150,8 @@ def test_while_an_attempt_runs_it_says_what_those_before_have_cost() -> None:
 
 @pytest.mark.parametrize(
     ("suspended", "failed", "judged", "wanted"),
-    [
-        pytest.param(False, None, 2, 3, id="the third one runs"),
-        pytest.param(True, None, 2, 2, id="the third one is held back"),
-        pytest.param(False, {"reason": "RestartsExhausted"}, 2, 2, id="the manager ended the job, JobSet restarted it"),
-        pytest.param(False, {"reason": "ReachedMaxRestarts"}, 3, 3, id="JobSet ended it"),
-        pytest.param(True, {"reason": "Interrupted"}, 2, 3, id="a user stopped the third one"),
-    ],
+    CASES["an_attempt_is_counted_once_it_has_begun"].values(),
+    ids=CASES["an_attempt_is_counted_once_it_has_begun"],
 )
 def test_an_attempt_is_counted_once_it_has_begun(
     suspended: bool, failed: dict[str, str] | None, judged: int, wanted: int

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cases import cases
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RETRIES
 from trainwright.api.trainer.v1alpha1.recovery import Allowed, Declaration, declared
@@ -26,6 +27,8 @@ from trainwright.controller.trainer.recovery.verdict import (
     summary_of,
     text_of,
 )
+
+CASES = cases(__file__)
 
 WANTED = Declaration(mode="gang")
 CODE, MEMORY, HANG = FailureCause.CODE, FailureCause.MEMORY, FailureCause.HANG
@@ -89,20 +92,7 @@ def test_progress_clears_the_counts() -> None:
     assert len(lived(*[ended(step=7.0, percent=n) for n in range(9)])) == 4
 
 
-@pytest.mark.parametrize(
-    ("lives", "used"),
-    [
-        # Each attempt as step and checkpoint; how many retries are used up afterwards.
-        pytest.param([(24, 20), (24, None)], 2, id="repeats-the-steps-after-its-checkpoint"),
-        pytest.param([(24, 20), (29, None), (28, 20)], 3, id="further-and-without-a-newer-checkpoint"),
-        pytest.param([(24, 20), (24, None), (24, None), (31, 30)], 1, id="a-newer-checkpoint"),
-        pytest.param([(24, 20), (15, 10), (20, 20)], 3, id="repeats-its-checkpoints"),
-        pytest.param([(24, None), (15, 10)], 1, id="its-first-checkpoint"),
-        pytest.param([(24, None), (25, None)], 1, id="keeps-none-and-comes-further"),
-        pytest.param([(24, None), (24, None)], 2, id="keeps-none-and-comes-as-far"),
-        pytest.param([(None, None), (5, None)], 1, id="its-first-report"),
-    ],
-)
+@pytest.mark.parametrize(("lives", "used"), CASES["progress"].values(), ids=CASES["progress"])
 def test_progress_is_a_newer_checkpoint_else_a_later_step(
     lives: list[tuple[float | None, float | None]], used: int
 ) -> None:
