@@ -2,6 +2,7 @@
 """Which accepted values are written, and when; with a clock that jumps."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.builders import condition, train_job
+from tests.cases import cases
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
@@ -32,6 +34,7 @@ from trainwright.controller.trainer.progress.report import (
 )
 from trainwright.controller.trainer.progress.writer import IN_FLIGHT, WRITE_SECONDS, Coalescer, Pace, Superseded
 
+CASES = cases(__file__)
 START = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 
@@ -120,6 +123,76 @@ async def every(seconds: float, times: int, step: Callable[[int], Awaitable[None
         await asyncio.sleep(seconds)
 
 
+class Script:
+    """What happens to a coalescer, one word after the other.
+
+    `a=50` reports 50 % of TrainJob a; `:loss=1` adds a metric, `@-9` a clock that is 9 s behind, `!final` the source;
+    `&` does not wait for the answer, `wait` does. `5*.1:a` reports 0 to 4, each .1 s later. `.5` passes that time.
+    `show:a=60` is a value that another replica stores. Writes take `slow` seconds, and `fails`, until it `works`.
+    """
+
+    def __init__(self, b: Bench) -> None:
+        self._b = b
+        self._begun: list[asyncio.Future[None]] = []
+
+    async def run(self, text: str) -> None:
+        b = self._b
+        for word in text.split():
+            what, _, rest = word.partition(":")
+            name, _, value = rest.partition("=")
+            if word in ("fails", "fails1", "works"):
+                b.error = lambda _, word=word: (  # type: ignore[misc]
+                    Unreachable("away") if word == "fails" or (word == "fails1" and len(b.attempts) == 1) else None
+                )
+            elif word == "wait":
+                await asyncio.gather(*self._begun)
+            elif word.startswith("slow="):
+                b.slow = float(word.removeprefix("slow="))
+            elif what == "deleted":
+                b.records.handle(Event(EventType.DELETED, Key("n", rest), b.job(rest), None))
+            elif what == "ends":
+                b.conditions[name] = ended(value)
+                b.show(name)
+            elif what == "show":
+                percentage, _, late = value.partition("@")
+                b.show(name, b.value(int(percentage), at=b.clock() + timedelta(seconds=float(late or 0))).status)
+            elif "*" in what:
+                times, _, pause = what.partition("*")
+                await every(float(pause), int(times), lambda number, name=rest: b.report(name, number))  # type: ignore[misc]
+            elif "=" in word:
+                await self._report(word)
+            else:
+                await asyncio.sleep(float(word))
+
+    async def _report(self, word: str) -> None:
+        found = re.fullmatch(r"(&?)(\w+)=(\d+)(?::(\w+)=(\w+))?(?:@(-?\d+))?(?:!(\w+))?", word)
+        assert found is not None, word
+        begins, name, percentage, metric, value, late, source = found.groups()
+        options: dict[str, Any] = {metric: value} if metric else {}
+        if source:
+            options["source"] = ReportSource(source)
+        at = self._b.clock() + timedelta(seconds=float(late or 0))
+        report = asyncio.ensure_future(self._b.report(name, int(percentage), at=at, **options))
+        if begins:
+            self._begun.append(report)
+        else:
+            await report
+
+
+@jumping
+@pytest.mark.parametrize("case", CASES["which_values_are_written"].values(), ids=CASES["which_values_are_written"])
+async def test_which_values_are_written(case: dict[str, Any]) -> None:
+    async with bench(**case.get("pace", {})) as b:
+        await Script(b).run(case["do"])
+        assert b.percentages() == case["stored"]
+        if "at" in case:
+            assert [round(at, 3) for at, _, _ in b.writes] == case["at"]
+        if "last" in case:
+            assert b.writes[-1][0] == pytest.approx(case["last"], abs=1.1)
+        assert len(b.attempts) == case.get("attempts", len(b.attempts))
+        assert b.metric("writes_total", result="superseded") == case.get("superseded", 0)
+
+
 @jumping
 async def test_a_hundred_reports_in_ten_seconds_are_four_writes_at_most() -> None:
     async with bench() as b:
@@ -128,17 +201,6 @@ async def test_a_hundred_reports_in_ten_seconds_are_four_writes_at_most() -> Non
         await asyncio.sleep(10)
         assert b.percentages()[-1] == 0
         assert b.metric("coalesced_total") == 100 - len(b.writes)
-
-
-@jumping
-async def test_the_first_three_values_are_written_at_once() -> None:
-    async with bench() as b:
-        for number in range(4):
-            await b.report("a", number)
-            await asyncio.sleep(0.5)
-        assert [round(at, 3) for at, _, _ in b.writes] == [0.0, 0.5, 1.0]
-        await asyncio.sleep(10)
-        assert b.percentages() == [0, 1, 2, 3]
 
 
 @jumping
@@ -164,35 +226,6 @@ async def test_a_hundred_percent_is_written_at_once_and_before_the_answer() -> N
         await b.report("a", 100)
         assert b.now == begin
         assert b.percentages()[-1] == 100
-
-
-@jumping
-async def test_a_hundred_percent_is_written_although_another_process_reports_less_right_after_it() -> None:
-    async with bench(rate=1, burst=1) as b:
-        await b.report("other", 1)
-        last = asyncio.ensure_future(b.report("a", 100))
-        await asyncio.sleep(0.1)
-        await b.report("a", 98)
-        await b.report("a", 99)
-        await last
-        assert b.percentages() == [100]
-        await asyncio.sleep(10)
-        assert b.percentages() == [100, 99]
-
-
-@jumping
-async def test_a_hundred_percent_whose_write_failed_is_written_before_a_newer_value() -> None:
-    async with bench() as b:
-        b.error = lambda _: Unreachable("away")
-        b.slow = 0.5
-        last = asyncio.ensure_future(b.report("a", 100))
-        await asyncio.sleep(0.1)
-        await b.report("a", 99)
-        await asyncio.sleep(1)
-        b.error = lambda _: None
-        await last
-        await asyncio.sleep(10)
-        assert b.percentages() == [100, 99]
 
 
 @jumping
@@ -225,40 +258,6 @@ async def test_the_answer_to_a_hundred_percent_is_not_the_outcome_of_an_older_va
         await b.report("a", 100)
         assert b.percentages()[-1:] == [100]
         assert b.now == pytest.approx(2, abs=0.1)
-
-
-@jumping
-async def test_the_first_loss_that_is_not_finite_is_written_at_once() -> None:
-    async with bench() as b:
-        for number in range(4):
-            await b.report("a", number, loss="1")
-            await asyncio.sleep(0.1)
-        assert b.percentages() == [0, 1, 2]
-        await b.report("a", 4, train_loss="NaN")
-        await asyncio.sleep(0.1)
-        assert b.percentages() == [0, 1, 2, 4]
-        await b.report("a", 5, train_loss="inf")
-        await asyncio.sleep(0.1)
-        assert b.percentages() == [0, 1, 2, 4]
-
-
-@jumping
-async def test_a_clock_in_the_future_freezes_nothing() -> None:
-    async with bench() as b:
-        await b.report("a", 50, at=datetime(2030, 1, 1, tzinfo=UTC))
-        await asyncio.sleep(0.1)
-        await b.report("a", 51)
-        await asyncio.sleep(0.1)
-        assert b.percentages() == [50, 51]
-
-
-@jumping
-async def test_a_percentage_that_falls_is_stored() -> None:
-    async with bench() as b:
-        for percentage in (50, 20):
-            await b.report("a", percentage)
-            await asyncio.sleep(0.1)
-        assert b.percentages() == [50, 20]
 
 
 # ---------------------------------------------------------------------- many TrainJobs
@@ -366,15 +365,6 @@ async def test_a_trainjob_that_is_gone_is_forgotten() -> None:
 
 
 @jumping
-async def test_a_value_of_a_trainjob_that_is_deleted_is_dropped() -> None:
-    async with bench() as b:
-        await every(0.1, 5, lambda number: b.report("a", number))
-        b.records.handle(Event(EventType.DELETED, Key("n", "a"), b.job("a"), None))
-        await asyncio.sleep(100)
-        assert b.percentages() == [0, 1, 2]
-
-
-@jumping
 async def test_what_the_api_server_refuses_is_dropped_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async with bench() as b:
         b.error = lambda _: Invalid("no such field", code=422)
@@ -408,56 +398,6 @@ async def test_a_defect_in_the_writer_costs_no_other_trainjob_anything(caplog: p
 
 
 # ---------------------------------------------------------------------- other replicas
-
-
-@jumping
-async def test_a_newer_value_of_another_replica_replaces_the_pending_one() -> None:
-    async with bench() as b:
-        await every(0.1, 5, lambda number: b.report("a", number))
-        b.show("a", b.value(60, at=b.clock() + timedelta(seconds=5)).status)
-        await asyncio.sleep(100)
-        assert b.percentages() == [0, 1, 2]
-        assert b.metric("writes_total", result="superseded") == 1
-
-
-@jumping
-async def test_an_older_value_of_another_replica_delays_ours_by_an_interval() -> None:
-    async with bench() as b:
-        await every(0.1, 3, lambda number: b.report("a", number))
-        await asyncio.sleep(9)  # a token is nearly back
-        await b.report("a", 50)
-        b.show("a", b.value(30, at=START).status)
-        begin = b.now
-        await asyncio.sleep(30)
-        assert b.percentages() == [0, 1, 2, 50]
-        assert b.writes[-1][0] - begin == pytest.approx(10, abs=1.1)
-
-
-@jumping
-async def test_a_value_whose_write_failed_does_not_replace_what_another_replica_stored_meanwhile() -> None:
-    async with bench() as b:
-        b.slow = 2.0
-        b.error = lambda _: Unreachable("away") if len(b.attempts) == 1 else None
-        await b.report("a", 90)
-        await asyncio.sleep(1)  # it is on its way
-        b.show("a", b.value(100).status)
-        await asyncio.sleep(600)
-        assert b.values["a"].progress_percentage == 100
-        assert len(b.attempts) == 1
-        assert b.metric("writes_total", result="superseded") == 1
-
-
-@jumping
-async def test_a_report_after_what_another_replica_stored_is_written_whatever_its_clock_says() -> None:
-    async with bench() as b:
-        b.slow = 2.0
-        b.error = lambda _: Unreachable("away") if len(b.attempts) == 1 else None
-        await b.report("a", 90)
-        await asyncio.sleep(1)
-        b.show("a", b.value(95).status)
-        await b.report("a", 96, at=START)
-        await asyncio.sleep(30)
-        assert b.percentages() == [96]
 
 
 @jumping
@@ -531,51 +471,6 @@ async def test_late_reports_of_a_complete_trainjob_are_stored_unless_they_take_p
             await asyncio.sleep(100)
         assert b.percentages()[-1] == 100
         assert b.metric("reports_total", source="push", result="ignored") == 2
-
-
-@jumping
-async def test_a_late_report_does_not_take_back_a_hundred_percent_that_is_on_its_way() -> None:
-    async with bench() as b:
-        await b.report("a", 90)
-        await asyncio.sleep(30)
-        b.slow = 1.0
-        last = asyncio.ensure_future(b.report("a", 100))
-        await asyncio.sleep(0.1)
-        b.conditions["a"] = ended("Complete")
-        b.show("a")
-        await b.report("a", 95)
-        await last
-        await asyncio.sleep(300)
-        assert b.percentages() == [90, 100]
-
-
-@jumping
-async def test_a_failed_trainjob_may_lose_progress() -> None:
-    async with bench() as b:
-        b.conditions["a"] = ended("Failed")
-        for percentage in (60, 40):
-            await b.report("a", percentage)
-            await asyncio.sleep(1)
-        assert b.percentages() == [60, 40]
-
-
-@jumping
-@pytest.mark.parametrize("wait", [False, True], ids=["before the end", "after it"])
-async def test_the_last_values_of_a_training_do_not_wait(*, wait: bool) -> None:
-    async with bench() as b:
-        await every(1, 7, lambda number: b.report("a", number))
-        assert b.percentages()[-1] == 2
-        if not wait:
-            await b.report("a", 77)
-        b.conditions["a"] = ended("Failed")
-        b.show("a")
-        await asyncio.sleep(1)
-        if wait:
-            assert b.percentages()[-1] == 6
-            # What a container left at its end is read after that.
-            await b.report("a", 77, source=ReportSource.FINAL)
-            await asyncio.sleep(1)
-        assert b.percentages()[-1] == 77
 
 
 @jumping
