@@ -40,7 +40,7 @@ def imported(file: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for document in documents:
         if document.get("kind") == "CustomResourceDefinition":
-            for version in document["spec"]["versions"]:
+            for version in (document.get("spec") or {}).get("versions") or ():  # a patch of one has none
                 if version.get("served"):
                     path, authored = _authored(document, version)
                     found[path] = _banner(file) + dump(authored)

@@ -102,7 +102,7 @@ def test_the_largest_of_the_shipped_ones_compiles(tmp_path: Path) -> None:
     assert "class JobSetSpecReplicatedJobsItem(" in made["others/jobset/v1alpha2/models.py"]
 
 
-@pytest.mark.parametrize("text", ["kind: Pod", "a: [", ""])
+@pytest.mark.parametrize("text", ["kind: Pod", "a: [", "", "kind: CustomResourceDefinition\nmetadata: {name: a}"])
 def test_a_file_without_a_definition_is_named(tmp_path: Path, text: str) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(text)
