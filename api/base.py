@@ -71,6 +71,8 @@ class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     MERGE: ClassVar[Mapping[str, Merge]] = {}
     """The fields whose sharing the schema declares, by wire name."""
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+    """The schema's defaults by attribute, in wire form."""
 
     if TYPE_CHECKING:
 
@@ -90,8 +92,16 @@ class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def set_defaults(self) -> None:
         """Set the schema's defaults on absent fields, as the API server does. Absent objects are not created.
 
-        The compiler overrides this in each struct with defaults in or below it.
+        Like the server it sets those of a struct before those of the values inside it.
         """
+        types = {field.name: field.type for field in msgspec.structs.fields(type(self))} if self.DEFAULTS else {}
+        for name, default in self.DEFAULTS.items():
+            if getattr(self, name) is None:
+                is_plain = isinstance(default, str | int | float)
+                setattr(self, name, default if is_plain else msgspec.convert(copy_open(default), types[name]))
+        for name, set_inside in _defaulted_parts(type(self)):
+            if (value := getattr(self, name)) is not None:
+                set_inside(value)
 
 
 class Object(Struct):
@@ -166,6 +176,37 @@ def _copier(annotation: Any) -> Callable[[Any], Any] | None:
         of_value = _copier(arguments[1])
         return dict if of_value is None else lambda values: {key: of_value(value) for key, value in values.items()}
     return None
+
+
+@cache
+def _defaulted_parts(kind: type[Struct]) -> tuple[tuple[str, Callable[[Any], None]], ...]:
+    """The fields of a struct that have defaults in or below their values, and what sets these."""
+    found = ((field.name, _defaulter(field.type, frozenset({kind}))) for field in msgspec.structs.fields(kind))
+    return tuple((name, set_inside) for name, set_inside in found if set_inside is not None)
+
+
+def _defaulter(annotation: Any, around: frozenset[type[Struct]]) -> Callable[[Any], None] | None:
+    """What sets the defaults in a value of this type; None if it has none. `around`: the structs that it is in.
+
+    One that contains itself counts as having some.
+    """
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
+        if annotation.DEFAULTS or annotation.set_defaults is not Struct.set_defaults or annotation in around:
+            return annotation.set_defaults
+        below = (_defaulter(field.type, around | {annotation}) for field in msgspec.structs.fields(annotation))
+        return annotation.set_defaults if any(below) else None
+    origin, *arguments = get_origin(annotation), *get_args(annotation)
+    if origin is Union or origin is UnionType:
+        return next((found for one in arguments if (found := _defaulter(one, around)) is not None), None)
+    inside = _defaulter(arguments[-1], around) if origin is list or origin is dict else None
+    if inside is None:
+        return None
+
+    def set_all(values: Any) -> None:
+        for value in values.values() if origin is dict else values:
+            inside(value)
+
+    return set_all
 
 
 class OrEmpty(Generic[S]):

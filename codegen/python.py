@@ -20,7 +20,7 @@ _QUIET = "# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915, S105\n# f
 _FROM = {
     "collections.abc": ("Mapping",),
     "typing": ("Any", "ClassVar", "Literal"),
-    "msgspec": ("convert", "field"),
+    "msgspec": ("field",),
     f"{API}.base": ("Merge", "Object", "OrEmpty", "Resource", "Struct", "empty"),
 }
 """The imports that generated code may need; each line imports the names that are used."""
@@ -99,9 +99,10 @@ class _Writer:
             f"class {made.name}({'Object' if stored else 'Struct'}, kw_only=True):\n{_docstring(about)}",
             _resource(stored) if stored else "",
             methods.merges(self._catalog, definition),
+            self._defaulting.table(made, definition),
             "".join(_field(item, annotations[item.attribute], definition) for item in made.fields),
             methods.accessors(made, annotations),
-            self._defaulting.method(made, definition, annotations),
+            self._defaulting.method(definition),
         ]
         return "\n".join(part for part in parts if part)
 

@@ -15,6 +15,12 @@ from trainwright.api.base import Merge, OrEmpty, Struct
 class CertManagement(Struct, kw_only=True):
     """The certificates of the webhook and status servers."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "enable": True,
+        "webhook_service_name": "kubeflow-trainer-controller-manager",
+        "webhook_secret_name": "kubeflow-trainer-webhook-cert",
+    }
+
     enable: bool | None = None
     """Whether the manager makes and renews them itself. Otherwise they are files in /tmp/k8s-webhook-
     server/serving-certs.
@@ -23,14 +29,6 @@ class CertManagement(Struct, kw_only=True):
     """The Service in front of the manager; its name is in the certificates."""
     webhook_secret_name: str | None = field(name="webhookSecretName", default=None)
     """The Secret that holds them."""
-
-    def set_defaults(self) -> None:
-        if self.enable is None:
-            self.enable = True
-        if self.webhook_service_name is None:
-            self.webhook_service_name = "kubeflow-trainer-controller-manager"
-        if self.webhook_secret_name is None:
-            self.webhook_secret_name = "kubeflow-trainer-webhook-cert"
 
 
 class Cleanup(Struct, kw_only=True):
@@ -51,16 +49,15 @@ class Cleanup(Struct, kw_only=True):
 class ClientConnection(Struct, kw_only=True):
     """A limit on the requests to the API server."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "qps": 50,
+        "burst": 100,
+    }
+
     qps: float | None = None
     """Requests a second, on average. 0 means no limit."""
     burst: int | None = None
     """Requests at once."""
-
-    def set_defaults(self) -> None:
-        if self.qps is None:
-            self.qps = 50
-        if self.burst is None:
-            self.burst = 100
 
 
 class ControllerConfigurationSpec(Struct, kw_only=True):
@@ -75,6 +72,12 @@ class ControllerConfigurationSpec(Struct, kw_only=True):
 class ControllerHealth(Struct, kw_only=True):
     """The server of health probes."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "health_probe_bind_address": ":8081",
+        "readiness_endpoint_name": "readyz",
+        "liveness_endpoint_name": "healthz",
+    }
+
     health_probe_bind_address: str | None = field(name="healthProbeBindAddress", default=None)
     """Address and port, such as :8081; "0" turns the server off."""
     readiness_endpoint_name: str | None = field(name="readinessEndpointName", default=None)
@@ -83,12 +86,7 @@ class ControllerHealth(Struct, kw_only=True):
     """Path of the liveness probe."""
 
     def set_defaults(self) -> None:
-        if self.health_probe_bind_address is None:
-            self.health_probe_bind_address = ":8081"
-        if self.readiness_endpoint_name is None:
-            self.readiness_endpoint_name = "readyz"
-        if self.liveness_endpoint_name is None:
-            self.liveness_endpoint_name = "healthz"
+        Struct.set_defaults(self)
         from trainwright.api.config.v1alpha1.defaulting import default_ControllerHealth
 
         default_ControllerHealth(self)
@@ -97,18 +95,22 @@ class ControllerHealth(Struct, kw_only=True):
 class ControllerWebhook(Struct, kw_only=True):
     """The server that the API server asks."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "port": 9443,
+    }
+
     port: int | None = None
     """Its port. With --webhook-url it is the URL's, unless it is set here."""
     host: str | None = None
     """The address that it listens on. Unset means all."""
 
-    def set_defaults(self) -> None:
-        if self.port is None:
-            self.port = 9443
-
 
 class LeaderElectionConfiguration(Struct, kw_only=True):
     """How one of several managers is elected."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "leader_elect": True,
+    }
 
     leader_elect: bool | None = field(name="leaderElect", default=None)
     """Whether there is an election. Without one, run a single replica."""
@@ -125,20 +127,16 @@ class LeaderElectionConfiguration(Struct, kw_only=True):
     resource_namespace: str | None = field(name="resourceNamespace", default=None)
     """Its namespace. Empty means the manager's own."""
 
-    def set_defaults(self) -> None:
-        if self.leader_elect is None:
-            self.leader_elect = True
-
 
 class MetricsAuth(Struct, kw_only=True):
     """Who may read the metrics."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "enabled": False,
+    }
+
     enabled: bool | None = None
     """Whether the API server is asked if the caller may. Needs secureServing."""
-
-    def set_defaults(self) -> None:
-        if self.enabled is None:
-            self.enabled = False
 
 
 class Plugins(Struct, kw_only=True):
@@ -160,6 +158,11 @@ class Plugins(Struct, kw_only=True):
 class ProgressPull(Struct, kw_only=True):
     """Reports that the manager reads in pods."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "exec": True,
+        "interval": "30s",
+    }
+
     exec: bool | None = None
     """Whether files are read while a TrainJob runs, which needs rights on pods/exec. Without it only the last
     report is read, from the termination message of the container.
@@ -169,28 +172,31 @@ class ProgressPull(Struct, kw_only=True):
     less often.
     """
 
-    def set_defaults(self) -> None:
-        if self.exec is None:
-            self.exec = True
-        if self.interval is None:
-            self.interval = "30s"
-
 
 class ProgressPush(Struct, kw_only=True):
     """Reports that training processes send."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "require_pod": False,
+    }
 
     require_pod: bool | None = field(name="requirePod", default=None)
     """Whether the token of a report must name a pod of the TrainJob. Tokens of kubelets do. Otherwise also tokens
     that are requested for a service account are taken.
     """
 
-    def set_defaults(self) -> None:
-        if self.require_pod is None:
-            self.require_pod = False
-
 
 class Recovery(Struct, kw_only=True):
     """What TrainJobs may ask for in annotations about their recovery, with the feature gate Recovery."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "default_retries": 3,
+        "max_retries": 100,
+        "retries_memory": 1,
+        "retries_infrastructure": 50,
+        "retries_hang": 2,
+        "avoid_nodes": False,
+    }
 
     default_retries: int | None = field(name="defaultRetries", default=None)
     """Failures that a TrainJob with the annotation trainwright.dev/recovery survives, unless its annotation
@@ -213,23 +219,15 @@ class Recovery(Struct, kw_only=True):
     failed first and none anywhere else.
     """
 
-    def set_defaults(self) -> None:
-        if self.default_retries is None:
-            self.default_retries = 3
-        if self.max_retries is None:
-            self.max_retries = 100
-        if self.retries_memory is None:
-            self.retries_memory = 1
-        if self.retries_infrastructure is None:
-            self.retries_infrastructure = 50
-        if self.retries_hang is None:
-            self.retries_hang = 2
-        if self.avoid_nodes is None:
-            self.avoid_nodes = False
-
 
 class StatusServer(Struct, kw_only=True):
     """The server that training processes report to."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "port": 10443,
+        "qps": 5,
+        "burst": 10,
+    }
 
     port: int | None = None
     """Its port."""
@@ -239,14 +237,6 @@ class StatusServer(Struct, kw_only=True):
     """
     burst: int | None = None
     """Writes of progress at once."""
-
-    def set_defaults(self) -> None:
-        if self.port is None:
-            self.port = 10443
-        if self.qps is None:
-            self.qps = 5
-        if self.burst is None:
-            self.burst = 10
 
 
 class TLSOptions(Struct, kw_only=True):
@@ -263,6 +253,12 @@ class TLSOptions(Struct, kw_only=True):
 class ControllerMetrics(Struct, kw_only=True):
     """The server of metrics."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "bind_address": ":8443",
+        "secure_serving": True,
+        "auth": {},
+    }
+
     bind_address: str | None = field(name="bindAddress", default=None)
     """Address and port, such as :8443; "0" turns the server off. Outside of a cluster there is none unless it is
     set.
@@ -276,19 +272,17 @@ class ControllerMetrics(Struct, kw_only=True):
 
     auth_or_empty = OrEmpty(MetricsAuth)
 
-    def set_defaults(self) -> None:
-        if self.bind_address is None:
-            self.bind_address = ":8443"
-        if self.secure_serving is None:
-            self.secure_serving = True
-        if self.auth is None:
-            self.auth = MetricsAuth()
-        if self.auth is not None:
-            self.auth.set_defaults()
-
 
 class Progress(Struct, kw_only=True):
     """How reported progress is taken and stored."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "interval": "10s",
+        "history": False,
+        "job_metrics": False,
+        "push": {},
+        "pull": {},
+    }
 
     interval: str | None = None
     """Time between two writes of a TrainJob's progress, from 2s to 300s. The first values and 100 % are written at
@@ -312,25 +306,20 @@ class Progress(Struct, kw_only=True):
     push_or_empty = OrEmpty(ProgressPush)
     pull_or_empty = OrEmpty(ProgressPull)
 
-    def set_defaults(self) -> None:
-        if self.interval is None:
-            self.interval = "10s"
-        if self.history is None:
-            self.history = False
-        if self.job_metrics is None:
-            self.job_metrics = False
-        if self.push is None:
-            self.push = ProgressPush()
-        if self.pull is None:
-            self.pull = ProgressPull()
-        if self.push is not None:
-            self.push.set_defaults()
-        if self.pull is not None:
-            self.pull.set_defaults()
-
 
 class Configuration(Struct, kw_only=True):
     """How the manager runs."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "webhook": {},
+        "metrics": {},
+        "health": {},
+        "cert_management": {},
+        "client_connection": {},
+        "status_server": {},
+        "progress": {},
+        "recovery": {},
+    }
 
     api_version: str | None = field(name="apiVersion", default=None)
     kind: str | None = None
@@ -380,39 +369,3 @@ class Configuration(Struct, kw_only=True):
     cleanup_or_empty = OrEmpty(Cleanup)
     recovery_or_empty = OrEmpty(Recovery)
     plugins_or_empty = OrEmpty(Plugins)
-
-    def set_defaults(self) -> None:
-        if self.webhook is None:
-            self.webhook = ControllerWebhook()
-        if self.metrics is None:
-            self.metrics = ControllerMetrics()
-        if self.health is None:
-            self.health = ControllerHealth()
-        if self.cert_management is None:
-            self.cert_management = CertManagement()
-        if self.client_connection is None:
-            self.client_connection = ClientConnection()
-        if self.status_server is None:
-            self.status_server = StatusServer()
-        if self.progress is None:
-            self.progress = Progress()
-        if self.recovery is None:
-            self.recovery = Recovery()
-        if self.webhook is not None:
-            self.webhook.set_defaults()
-        if self.metrics is not None:
-            self.metrics.set_defaults()
-        if self.health is not None:
-            self.health.set_defaults()
-        if self.leader_election is not None:
-            self.leader_election.set_defaults()
-        if self.cert_management is not None:
-            self.cert_management.set_defaults()
-        if self.client_connection is not None:
-            self.client_connection.set_defaults()
-        if self.status_server is not None:
-            self.status_server.set_defaults()
-        if self.progress is not None:
-            self.progress.set_defaults()
-        if self.recovery is not None:
-            self.recovery.set_defaults()

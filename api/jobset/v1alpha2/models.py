@@ -5,7 +5,7 @@
 """The structs of jobset.x-k8s.io/v1alpha2; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import field
 
@@ -101,16 +101,20 @@ class SuccessPolicy(Struct, kw_only=True):
 class VolumeRetentionPolicy(Struct, kw_only=True):
     """What becomes of volume claims."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "when_deleted": "Delete",
+    }
+
     when_deleted: str | None = field(name="whenDeleted", default=None)
     """What becomes of them when the set is deleted."""
-
-    def set_defaults(self) -> None:
-        if self.when_deleted is None:
-            self.when_deleted = "Delete"
 
 
 class FailurePolicy(Struct, kw_only=True):
     """What a failed Job leads to."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "restart_strategy": "Recreate",
+    }
 
     max_restarts: int | None = field(name="maxRestarts", default=None)
     """How often the set may be restarted."""
@@ -118,10 +122,6 @@ class FailurePolicy(Struct, kw_only=True):
     """How it is restarted."""
     rules: list[FailurePolicyRule] | None = None
     """Rules in the order in which they are tried."""
-
-    def set_defaults(self) -> None:
-        if self.restart_strategy is None:
-            self.restart_strategy = "Recreate"
 
 
 class JobSetStatus(Struct, kw_only=True):
@@ -158,16 +158,17 @@ class VolumeClaimPolicy(Struct, kw_only=True):
 
     retention_policy_or_empty = OrEmpty(VolumeRetentionPolicy)
 
-    def set_defaults(self) -> None:
-        if self.retention_policy is not None:
-            self.retention_policy.set_defaults()
-
 
 class ReplicatedJob(Struct, kw_only=True):
     """One Job template and its number of copies."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "dependsOn": Merge("map", keys=("name",)),
+    }
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "group_name": "default",
+        "replicas": 1,
     }
 
     name: str
@@ -180,13 +181,6 @@ class ReplicatedJob(Struct, kw_only=True):
     """Number of Jobs."""
     depends_on: list[DependsOn] | None = field(name="dependsOn", default=None)
     """Replicated jobs that must have come so far before this one starts."""
-
-    def set_defaults(self) -> None:
-        if self.group_name is None:
-            self.group_name = "default"
-        if self.replicas is None:
-            self.replicas = 1
-        self.template.set_defaults()
 
 
 class JobSetSpec(Struct, kw_only=True):
@@ -223,14 +217,6 @@ class JobSetSpec(Struct, kw_only=True):
     startup_policy_or_empty = OrEmpty(StartupPolicy)
     coordinator_or_empty = OrEmpty(Coordinator)
 
-    def set_defaults(self) -> None:
-        for each_replicated_jobs in self.replicated_jobs or ():
-            each_replicated_jobs.set_defaults()
-        if self.failure_policy is not None:
-            self.failure_policy.set_defaults()
-        for each_volume_claim_policies in self.volume_claim_policies or ():
-            each_volume_claim_policies.set_defaults()
-
 
 class JobSet(Object, kw_only=True):
     """A set of Jobs that start, fail and end together."""
@@ -254,7 +240,3 @@ class JobSet(Object, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(JobSetSpec)
     status_or_empty = OrEmpty(JobSetStatus)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()

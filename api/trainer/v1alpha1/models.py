@@ -5,9 +5,9 @@
 """The structs of trainer.kubeflow.org/v1alpha1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from msgspec import convert, field
+from msgspec import field
 
 from trainwright.api.base import Merge, Object, OrEmpty, Resource, Struct
 from trainwright.api.jobset.v1alpha2 import models as jobset_v1alpha2
@@ -29,12 +29,12 @@ class CategoricalSpace(Struct, kw_only=True):
 class CoschedulingPodGroupPolicySource(Struct, kw_only=True):
     """Settings for coscheduling."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "schedule_timeout_seconds": 60,
+    }
+
     schedule_timeout_seconds: int | None = field(name="scheduleTimeoutSeconds", default=None)
     """Seconds that the gang may wait until all of its pods can be scheduled."""
-
-    def set_defaults(self) -> None:
-        if self.schedule_timeout_seconds is None:
-            self.schedule_timeout_seconds = 60
 
 
 class EnvInjectionTarget(Struct, kw_only=True):
@@ -53,12 +53,12 @@ class EnvInjectionTarget(Struct, kw_only=True):
 class FluxMLPolicySource(Struct, kw_only=True):
     """Settings for Flux."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "num_proc_per_node": 1,
+    }
+
     num_proc_per_node: int | None = field(name="numProcPerNode", default=None)
     """Number of Flux tasks on each node."""
-
-    def set_defaults(self) -> None:
-        if self.num_proc_per_node is None:
-            self.num_proc_per_node = 1
 
 
 class GridSearch(Struct, kw_only=True):
@@ -89,6 +89,10 @@ class JobStatus(Struct, kw_only=True):
 class LogUniformSpace(Struct, kw_only=True):
     """Numbers from min to max, whose logarithms are equally likely."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "type": "Float",
+    }
+
     min: str
     """Smallest value, as a decimal number. Greater than 0."""
     max: str
@@ -96,13 +100,16 @@ class LogUniformSpace(Struct, kw_only=True):
     type: Literal["Int", "Float"] | None = None
     """Int for whole numbers, or Float."""
 
-    def set_defaults(self) -> None:
-        if self.type is None:
-            self.type = "Float"
-
 
 class MPIMLPolicySource(Struct, kw_only=True):
     """Settings for MPI."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "num_proc_per_node": 1,
+        "mpi_implementation": "OpenMPI",
+        "ssh_auth_mount_path": "/root/.ssh",
+        "run_launcher_as_node": False,
+    }
 
     num_proc_per_node: int | None = field(name="numProcPerNode", default=None)
     """Number of MPI slots on each node."""
@@ -112,16 +119,6 @@ class MPIMLPolicySource(Struct, kw_only=True):
     """Directory in which the SSH keys are mounted."""
     run_launcher_as_node: bool | None = field(name="runLauncherAsNode", default=None)
     """True if the launcher also runs training processes."""
-
-    def set_defaults(self) -> None:
-        if self.num_proc_per_node is None:
-            self.num_proc_per_node = 1
-        if self.mpi_implementation is None:
-            self.mpi_implementation = "OpenMPI"
-        if self.ssh_auth_mount_path is None:
-            self.ssh_auth_mount_path = "/root/.ssh"
-        if self.run_launcher_as_node is None:
-            self.run_launcher_as_node = False
 
 
 class Metric(Struct, kw_only=True):
@@ -136,29 +133,28 @@ class Metric(Struct, kw_only=True):
 class NetworkTopologySpec(Struct, kw_only=True):
     """Limit on the network distance between the pods."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "mode": "hard",
+        "highest_tier_allowed": 1,
+    }
+
     mode: Literal["hard", "soft"] | None = None
     """hard if the pods must keep the limit, soft if the scheduler should try."""
     highest_tier_allowed: int | None = field(name="highestTierAllowed", default=None)
     """Highest network tier that the pods may span."""
 
-    def set_defaults(self) -> None:
-        if self.mode is None:
-            self.mode = "hard"
-        if self.highest_tier_allowed is None:
-            self.highest_tier_allowed = 1
-
 
 class Objective(Struct, kw_only=True):
     """A metric that the training reports, and whether it shall be small or large."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "direction": "Minimize",
+    }
 
     metric: str
     """Name of the metric, as the training reports it."""
     direction: Literal["Maximize", "Minimize"] | None = None
     """Minimize or Maximize."""
-
-    def set_defaults(self) -> None:
-        if self.direction is None:
-            self.direction = "Minimize"
 
 
 class ParameterAssignment(Struct, kw_only=True):
@@ -180,18 +176,17 @@ class RandomSearch(Struct, kw_only=True):
 class RuntimeRef(Struct, kw_only=True):
     """Reference to a TrainingRuntime or a ClusterTrainingRuntime."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "api_group": "trainer.kubeflow.org",
+        "kind": "ClusterTrainingRuntime",
+    }
+
     name: str
     """Name of the runtime."""
     api_group: str | None = field(name="apiGroup", default=None)
     """API group of the runtime."""
     kind: str | None = None
     """ClusterTrainingRuntime, or TrainingRuntime for a runtime in the namespace of the job."""
-
-    def set_defaults(self) -> None:
-        if self.api_group is None:
-            self.api_group = "trainer.kubeflow.org"
-        if self.kind is None:
-            self.kind = "ClusterTrainingRuntime"
 
 
 class SearchAlgorithm(Struct, kw_only=True):
@@ -222,16 +217,16 @@ class TrainerStatus(Struct, kw_only=True):
 class UniformSpace(Struct, kw_only=True):
     """Numbers from min to max, all equally likely."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "type": "Float",
+    }
+
     min: str
     """Smallest value, as a decimal number."""
     max: str
     """Largest value, as a decimal number."""
     type: Literal["Int", "Float"] | None = None
     """Int for whole numbers, or Float."""
-
-    def set_defaults(self) -> None:
-        if self.type is None:
-            self.type = "Float"
 
 
 class UpdateTrainJobStatusRequest(Struct, kw_only=True):
@@ -250,10 +245,6 @@ class VolcanoPodGroupPolicySource(Struct, kw_only=True):
     """How close to each other in the network the pods must be."""
 
     network_topology_or_empty = OrEmpty(NetworkTopologySpec)
-
-    def set_defaults(self) -> None:
-        if self.network_topology is not None:
-            self.network_topology.set_defaults()
 
 
 class XGBoostMLPolicySource(Struct, kw_only=True):
@@ -295,12 +286,6 @@ class PodGroupPolicy(Struct, kw_only=True):
     coscheduling_or_empty = OrEmpty(CoschedulingPodGroupPolicySource)
     volcano_or_empty = OrEmpty(VolcanoPodGroupPolicySource)
 
-    def set_defaults(self) -> None:
-        if self.coscheduling is not None:
-            self.coscheduling.set_defaults()
-        if self.volcano is not None:
-            self.volcano.set_defaults()
-
 
 class SearchSpace(Struct, kw_only=True):
     """The values that a parameter may have. Exactly one of its fields is set."""
@@ -315,12 +300,6 @@ class SearchSpace(Struct, kw_only=True):
     uniform_or_empty = OrEmpty(UniformSpace)
     log_uniform_or_empty = OrEmpty(LogUniformSpace)
     categorical_or_empty = OrEmpty(CategoricalSpace)
-
-    def set_defaults(self) -> None:
-        if self.uniform is not None:
-            self.uniform.set_defaults()
-        if self.log_uniform is not None:
-            self.log_uniform.set_defaults()
 
 
 class TorchMLPolicySource(Struct, kw_only=True):
@@ -371,10 +350,6 @@ class ContainerPatch(Struct, kw_only=True):
 
     security_context_or_empty = OrEmpty(core_v1.SecurityContext)
 
-    def set_defaults(self) -> None:
-        for each_env in self.env or ():
-            each_env.set_defaults()
-
 
 class DatasetInitializer(Struct, kw_only=True):
     """Source of the dataset, and how to sign in there."""
@@ -394,12 +369,6 @@ class DatasetInitializer(Struct, kw_only=True):
     """
 
     secret_ref_or_empty = OrEmpty(core_v1.LocalObjectReference)
-
-    def set_defaults(self) -> None:
-        for each_env in self.env or ():
-            each_env.set_defaults()
-        if self.secret_ref is not None:
-            self.secret_ref.set_defaults()
 
 
 class MLPolicy(Struct, kw_only=True):
@@ -424,12 +393,6 @@ class MLPolicy(Struct, kw_only=True):
     jax_or_empty = OrEmpty(JAXMLPolicySource)
     xgboost_or_empty = OrEmpty(XGBoostMLPolicySource)
 
-    def set_defaults(self) -> None:
-        if self.mpi is not None:
-            self.mpi.set_defaults()
-        if self.flux is not None:
-            self.flux.set_defaults()
-
 
 class ModelInitializer(Struct, kw_only=True):
     """Source of the pre-trained model, and how to sign in there."""
@@ -449,12 +412,6 @@ class ModelInitializer(Struct, kw_only=True):
     """
 
     secret_ref_or_empty = OrEmpty(core_v1.LocalObjectReference)
-
-    def set_defaults(self) -> None:
-        for each_env in self.env or ():
-            each_env.set_defaults()
-        if self.secret_ref is not None:
-            self.secret_ref.set_defaults()
 
 
 class OptimizationJobStatus(Struct, kw_only=True):
@@ -482,9 +439,6 @@ class ParameterSpec(Struct, kw_only=True):
     search_space: SearchSpace = field(name="searchSpace")
     """The values that the parameter may have."""
 
-    def set_defaults(self) -> None:
-        self.search_space.set_defaults()
-
 
 class Trainer(Struct, kw_only=True):
     """Settings of the training, in place of the runtime's."""
@@ -510,10 +464,6 @@ class Trainer(Struct, kw_only=True):
 
     resources_per_node_or_empty = OrEmpty(core_v1.ResourceRequirements)
 
-    def set_defaults(self) -> None:
-        for each_env in self.env or ():
-            each_env.set_defaults()
-
 
 class Initializer(Struct, kw_only=True):
     """Steps that download the dataset and the model before the training starts."""
@@ -525,12 +475,6 @@ class Initializer(Struct, kw_only=True):
 
     dataset_or_empty = OrEmpty(DatasetInitializer)
     model_or_empty = OrEmpty(ModelInitializer)
-
-    def set_defaults(self) -> None:
-        if self.dataset is not None:
-            self.dataset.set_defaults()
-        if self.model is not None:
-            self.model.set_defaults()
 
 
 class PodSpecPatch(Struct, kw_only=True):
@@ -570,16 +514,6 @@ class PodSpecPatch(Struct, kw_only=True):
     affinity_or_empty = OrEmpty(core_v1.Affinity)
     security_context_or_empty = OrEmpty(core_v1.PodSecurityContext)
 
-    def set_defaults(self) -> None:
-        for each_volumes in self.volumes or ():
-            each_volumes.set_defaults()
-        for each_init_containers in self.init_containers or ():
-            each_init_containers.set_defaults()
-        for each_containers in self.containers or ():
-            each_containers.set_defaults()
-        for each_image_pull_secrets in self.image_pull_secrets or ():
-            each_image_pull_secrets.set_defaults()
-
 
 class PodTemplatePatch(Struct, kw_only=True):
     """Changes to a pod template."""
@@ -592,10 +526,6 @@ class PodTemplatePatch(Struct, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(PodSpecPatch)
 
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
-
 
 class JobSpecPatch(Struct, kw_only=True):
     """Fields of a Job's spec that a patch may change."""
@@ -604,10 +534,6 @@ class JobSpecPatch(Struct, kw_only=True):
     """Changes to the pod template."""
 
     template_or_empty = OrEmpty(PodTemplatePatch)
-
-    def set_defaults(self) -> None:
-        if self.template is not None:
-            self.template.set_defaults()
 
 
 class JobTemplatePatch(Struct, kw_only=True):
@@ -621,10 +547,6 @@ class JobTemplatePatch(Struct, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(JobSpecPatch)
 
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
-
 
 class ReplicatedJobPatch(Struct, kw_only=True):
     """Changes to one replicated job."""
@@ -636,10 +558,6 @@ class ReplicatedJobPatch(Struct, kw_only=True):
 
     template_or_empty = OrEmpty(JobTemplatePatch)
 
-    def set_defaults(self) -> None:
-        if self.template is not None:
-            self.template.set_defaults()
-
 
 class JobSetSpecPatch(Struct, kw_only=True):
     """Fields of a JobSet's spec that a patch may change."""
@@ -650,10 +568,6 @@ class JobSetSpecPatch(Struct, kw_only=True):
 
     replicated_jobs: list[ReplicatedJobPatch] | None = field(name="replicatedJobs", default=None)
     """Changes to replicated jobs. Each entry applies to the replicated job of its name."""
-
-    def set_defaults(self) -> None:
-        for each_replicated_jobs in self.replicated_jobs or ():
-            each_replicated_jobs.set_defaults()
 
 
 class JobSetTemplatePatch(Struct, kw_only=True):
@@ -667,10 +581,6 @@ class JobSetTemplatePatch(Struct, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(JobSetSpecPatch)
 
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
-
 
 class TrainingRuntimeSpecPatch(Struct, kw_only=True):
     """Fields of a runtime's spec that a patch may change."""
@@ -679,10 +589,6 @@ class TrainingRuntimeSpecPatch(Struct, kw_only=True):
     """Changes to the JobSet template."""
 
     template_or_empty = OrEmpty(JobSetTemplatePatch)
-
-    def set_defaults(self) -> None:
-        if self.template is not None:
-            self.template.set_defaults()
 
 
 class JobSetTemplateSpec(Struct, kw_only=True):
@@ -695,10 +601,6 @@ class JobSetTemplateSpec(Struct, kw_only=True):
 
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(jobset_v1alpha2.JobSetSpec)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
 
 
 class RuntimePatch(Struct, kw_only=True):
@@ -713,16 +615,17 @@ class RuntimePatch(Struct, kw_only=True):
 
     training_runtime_spec_or_empty = OrEmpty(TrainingRuntimeSpecPatch)
 
-    def set_defaults(self) -> None:
-        if self.training_runtime_spec is not None:
-            self.training_runtime_spec.set_defaults()
-
 
 class TrainJobSpec(Struct, kw_only=True):
     """Desired state of the TrainJob."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "runtimePatches": Merge("map", keys=("manager",)),
+    }
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "suspend": False,
+        "managed_by": "trainer.kubeflow.org/trainjob-controller",
     }
 
     runtime_ref: RuntimeRef = field(name="runtimeRef")
@@ -749,19 +652,6 @@ class TrainJobSpec(Struct, kw_only=True):
     initializer_or_empty = OrEmpty(Initializer)
     trainer_or_empty = OrEmpty(Trainer)
 
-    def set_defaults(self) -> None:
-        if self.suspend is None:
-            self.suspend = False
-        if self.managed_by is None:
-            self.managed_by = "trainer.kubeflow.org/trainjob-controller"
-        self.runtime_ref.set_defaults()
-        if self.initializer is not None:
-            self.initializer.set_defaults()
-        if self.trainer is not None:
-            self.trainer.set_defaults()
-        for each_runtime_patches in self.runtime_patches or ():
-            each_runtime_patches.set_defaults()
-
 
 class TrainJobTemplate(Struct, kw_only=True):
     """Template of the TrainJobs of the trials."""
@@ -772,9 +662,6 @@ class TrainJobTemplate(Struct, kw_only=True):
     """Labels and annotations of each TrainJob. Neither name nor namespace."""
 
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
-
-    def set_defaults(self) -> None:
-        self.spec.set_defaults()
 
 
 class TrainingRuntimeSpec(Struct, kw_only=True):
@@ -790,14 +677,6 @@ class TrainingRuntimeSpec(Struct, kw_only=True):
     ml_policy_or_empty = OrEmpty(MLPolicy)
     pod_group_policy_or_empty = OrEmpty(PodGroupPolicy)
     template_or_empty = OrEmpty(JobSetTemplateSpec)
-
-    def set_defaults(self) -> None:
-        if self.ml_policy is not None:
-            self.ml_policy.set_defaults()
-        if self.pod_group_policy is not None:
-            self.pod_group_policy.set_defaults()
-        if self.template is not None:
-            self.template.set_defaults()
 
 
 class ClusterTrainingRuntime(Object, kw_only=True):
@@ -820,10 +699,6 @@ class ClusterTrainingRuntime(Object, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(TrainingRuntimeSpec)
 
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
-
 
 class OptimizationJobSpec(Struct, kw_only=True):
     """A search for parameters."""
@@ -831,6 +706,12 @@ class OptimizationJobSpec(Struct, kw_only=True):
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "objectives": Merge("map", keys=("metric",)),
         "parameters": Merge("map", keys=("name",)),
+    }
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "search_algorithm": {'random': {}},
+        "num_trials": 1,
+        "parallel_trials": 1,
     }
 
     objectives: list[Objective]
@@ -849,19 +730,6 @@ class OptimizationJobSpec(Struct, kw_only=True):
     """Number of trials that may run or wait at the same time."""
 
     search_algorithm_or_empty = OrEmpty(SearchAlgorithm)
-
-    def set_defaults(self) -> None:
-        if self.search_algorithm is None:
-            self.search_algorithm = convert({'random': {}}, SearchAlgorithm)
-        if self.num_trials is None:
-            self.num_trials = 1
-        if self.parallel_trials is None:
-            self.parallel_trials = 1
-        for each_objectives in self.objectives:
-            each_objectives.set_defaults()
-        for each_parameters in self.parameters:
-            each_parameters.set_defaults()
-        self.train_job_template.set_defaults()
 
 
 class TrainJob(Object, kw_only=True):
@@ -887,10 +755,6 @@ class TrainJob(Object, kw_only=True):
     spec_or_empty = OrEmpty(TrainJobSpec)
     status_or_empty = OrEmpty(TrainJobStatus)
 
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
-
 
 class TrainingRuntime(Object, kw_only=True):
     """A TrainingRuntime is a template for the TrainJobs of its namespace."""
@@ -911,10 +775,6 @@ class TrainingRuntime(Object, kw_only=True):
 
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(TrainingRuntimeSpec)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
 
 
 class OptimizationJob(Object, kw_only=True):
@@ -940,6 +800,3 @@ class OptimizationJob(Object, kw_only=True):
 
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     status_or_empty = OrEmpty(OptimizationJobStatus)
-
-    def set_defaults(self) -> None:
-        self.spec.set_defaults()

@@ -5,7 +5,7 @@
 """The structs of scheduling.volcano.sh/v1beta1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import field
 
@@ -16,16 +16,16 @@ from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 class NetworkTopologySpec(Struct, kw_only=True):
     """A limit on the distance of pods in the network."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "mode": "hard",
+    }
+
     mode: str | None = None
     """Whether the limit must be kept (hard) or should be (soft)."""
     highest_tier_allowed: int | None = field(name="highestTierAllowed", default=None)
     """The highest tier that the pods may span."""
     highest_tier_name: str | None = field(name="highestTierName", default=None)
     """The name of that tier."""
-
-    def set_defaults(self) -> None:
-        if self.mode is None:
-            self.mode = "hard"
 
 
 class PodGroupCondition(Struct, kw_only=True):
@@ -67,6 +67,11 @@ class SubGroupPolicySpec(Struct, kw_only=True):
         "labelSelector": Merge("atomic"),
     }
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "sub_group_size": 1,
+        "min_sub_groups": 0,
+    }
+
     name: str | None = None
     """Name of the policy."""
     label_selector: meta_v1.LabelSelector | None = field(name="labelSelector", default=None)
@@ -83,17 +88,13 @@ class SubGroupPolicySpec(Struct, kw_only=True):
     label_selector_or_empty = OrEmpty(meta_v1.LabelSelector)
     network_topology_or_empty = OrEmpty(NetworkTopologySpec)
 
-    def set_defaults(self) -> None:
-        if self.sub_group_size is None:
-            self.sub_group_size = 1
-        if self.min_sub_groups is None:
-            self.min_sub_groups = 0
-        if self.network_topology is not None:
-            self.network_topology.set_defaults()
-
 
 class PodGroupSpec(Struct, kw_only=True):
     """How many pods belong together, and where they may go."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "queue": "default",
+    }
 
     min_member: int | None = field(name="minMember", default=None)
     """Pods that must be schedulable before any of them is scheduled."""
@@ -111,14 +112,6 @@ class PodGroupSpec(Struct, kw_only=True):
     """Parts of the group that must be near to each other."""
 
     network_topology_or_empty = OrEmpty(NetworkTopologySpec)
-
-    def set_defaults(self) -> None:
-        if self.queue is None:
-            self.queue = "default"
-        if self.network_topology is not None:
-            self.network_topology.set_defaults()
-        for each_sub_group_policy in self.sub_group_policy or ():
-            each_sub_group_policy.set_defaults()
 
 
 class PodGroup(Object, kw_only=True):
@@ -143,7 +136,3 @@ class PodGroup(Object, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(PodGroupSpec)
     status_or_empty = OrEmpty(PodGroupStatus)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()

@@ -177,9 +177,6 @@ class DaemonSetSpec(Struct, kw_only=True):
 
     update_strategy_or_empty = OrEmpty(DaemonSetUpdateStrategy)
 
-    def set_defaults(self) -> None:
-        self.template.set_defaults()
-
 
 class DeploymentSpec(Struct, kw_only=True):
     """DeploymentSpec of apps/v1."""
@@ -199,9 +196,6 @@ class DeploymentSpec(Struct, kw_only=True):
     strategy: DeploymentStrategy | None = None
 
     strategy_or_empty = OrEmpty(DeploymentStrategy)
-
-    def set_defaults(self) -> None:
-        self.template.set_defaults()
 
 
 class StatefulSetSpec(Struct, kw_only=True):
@@ -227,9 +221,6 @@ class StatefulSetSpec(Struct, kw_only=True):
     persistent_volume_claim_retention_policy_or_empty = OrEmpty(StatefulSetPersistentVolumeClaimRetentionPolicy)
     update_strategy_or_empty = OrEmpty(StatefulSetUpdateStrategy)
 
-    def set_defaults(self) -> None:
-        self.template.set_defaults()
-
 
 class DaemonSet(Object, kw_only=True):
     """DaemonSet of apps/v1."""
@@ -251,10 +242,6 @@ class DaemonSet(Object, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(DaemonSetSpec)
     status_or_empty = OrEmpty(DaemonSetStatus)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
 
 
 class Deployment(Object, kw_only=True):
@@ -278,10 +265,6 @@ class Deployment(Object, kw_only=True):
     spec_or_empty = OrEmpty(DeploymentSpec)
     status_or_empty = OrEmpty(DeploymentStatus)
 
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
-
 
 class StatefulSet(Object, kw_only=True):
     """StatefulSet of apps/v1."""
@@ -303,7 +286,3 @@ class StatefulSet(Object, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(StatefulSetSpec)
     status_or_empty = OrEmpty(StatefulSetStatus)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()

@@ -135,9 +135,6 @@ class JobSpec(Struct, kw_only=True):
     selector_or_empty = OrEmpty(meta_v1.LabelSelector)
     success_policy_or_empty = OrEmpty(SuccessPolicy)
 
-    def set_defaults(self) -> None:
-        self.template.set_defaults()
-
 
 class JobTemplateSpec(Struct, kw_only=True):
     """JobTemplateSpec of batch/v1."""
@@ -147,10 +144,6 @@ class JobTemplateSpec(Struct, kw_only=True):
 
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(JobSpec)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
 
 
 class Job(Object, kw_only=True):
@@ -173,7 +166,3 @@ class Job(Object, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(JobSpec)
     status_or_empty = OrEmpty(JobStatus)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()

@@ -5,7 +5,7 @@
 """The structs of core/v1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import field
 
@@ -39,18 +39,17 @@ class AttachedVolume(Struct, kw_only=True):
 class AzureDiskVolumeSource(Struct, kw_only=True):
     """AzureDiskVolumeSource of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "fs_type": "ext4",
+        "read_only": False,
+    }
+
     disk_name: str = field(name="diskName")
     disk_uri: str = field(name="diskURI")
     caching_mode: str | None = field(name="cachingMode", default=None)
     fs_type: str | None = field(name="fsType", default=None)
     kind: str | None = None
     read_only: bool | None = field(name="readOnly", default=None)
-
-    def set_defaults(self) -> None:
-        if self.fs_type is None:
-            self.fs_type = "ext4"
-        if self.read_only is None:
-            self.read_only = False
 
 
 class AzureFileVolumeSource(Struct, kw_only=True):
@@ -77,24 +76,24 @@ class ClientIPConfig(Struct, kw_only=True):
 class ConfigMapEnvSource(Struct, kw_only=True):
     """ConfigMapEnvSource of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "name": "",
+    }
+
     name: str | None = None
     optional: bool | None = None
-
-    def set_defaults(self) -> None:
-        if self.name is None:
-            self.name = ""
 
 
 class ConfigMapKeySelector(Struct, kw_only=True):
     """ConfigMapKeySelector of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "name": "",
+    }
+
     key: str
     name: str | None = None
     optional: bool | None = None
-
-    def set_defaults(self) -> None:
-        if self.name is None:
-            self.name = ""
 
 
 class ConfigMapNodeConfigSource(Struct, kw_only=True):
@@ -125,15 +124,15 @@ class ContainerImage(Struct, kw_only=True):
 class ContainerPort(Struct, kw_only=True):
     """ContainerPort of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "protocol": "TCP",
+    }
+
     container_port: int = field(name="containerPort")
     host_ip: str | None = field(name="hostIP", default=None)
     host_port: int | None = field(name="hostPort", default=None)
     name: str | None = None
     protocol: str | None = None
-
-    def set_defaults(self) -> None:
-        if self.protocol is None:
-            self.protocol = "TCP"
 
 
 class ContainerResizePolicy(Struct, kw_only=True):
@@ -218,14 +217,14 @@ class FCVolumeSource(Struct, kw_only=True):
 class FileKeySelector(Struct, kw_only=True):
     """FileKeySelector of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "optional": False,
+    }
+
     key: str
     path: str
     volume_name: str = field(name="volumeName")
     optional: bool | None = None
-
-    def set_defaults(self) -> None:
-        if self.optional is None:
-            self.optional = False
 
 
 class FlockerVolumeSource(Struct, kw_only=True):
@@ -247,12 +246,12 @@ class GCEPersistentDiskVolumeSource(Struct, kw_only=True):
 class GRPCAction(Struct, kw_only=True):
     """GRPCAction of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "service": "",
+    }
+
     port: int
     service: str | None = None
-
-    def set_defaults(self) -> None:
-        if self.service is None:
-            self.service = ""
 
 
 class GitRepoVolumeSource(Struct, kw_only=True):
@@ -347,11 +346,11 @@ class LinuxContainerUser(Struct, kw_only=True):
 class LocalObjectReference(Struct, kw_only=True):
     """LocalObjectReference of core/v1."""
 
-    name: str | None = None
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "name": "",
+    }
 
-    def set_defaults(self) -> None:
-        if self.name is None:
-            self.name = ""
+    name: str | None = None
 
 
 class ModifyVolumeStatus(Struct, kw_only=True):
@@ -698,6 +697,12 @@ class RBDVolumeSource(Struct, kw_only=True):
         "secretRef": Merge("atomic"),
     }
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "keyring": "/etc/ceph/keyring",
+        "pool": "rbd",
+        "user": "admin",
+    }
+
     image: str
     monitors: list[str]
     fs_type: str | None = field(name="fsType", default=None)
@@ -708,16 +713,6 @@ class RBDVolumeSource(Struct, kw_only=True):
     user: str | None = None
 
     secret_ref_or_empty = OrEmpty(LocalObjectReference)
-
-    def set_defaults(self) -> None:
-        if self.keyring is None:
-            self.keyring = "/etc/ceph/keyring"
-        if self.pool is None:
-            self.pool = "rbd"
-        if self.user is None:
-            self.user = "admin"
-        if self.secret_ref is not None:
-            self.secret_ref.set_defaults()
 
 
 class ResourceClaim(Struct, kw_only=True):
@@ -782,6 +777,11 @@ class ScaleIOVolumeSource(Struct, kw_only=True):
         "secretRef": Merge("atomic"),
     }
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "fs_type": "xfs",
+        "storage_mode": "ThinProvisioned",
+    }
+
     gateway: str
     secret_ref: LocalObjectReference = field(name="secretRef")
     system: str
@@ -792,13 +792,6 @@ class ScaleIOVolumeSource(Struct, kw_only=True):
     storage_mode: str | None = field(name="storageMode", default=None)
     storage_pool: str | None = field(name="storagePool", default=None)
     volume_name: str | None = field(name="volumeName", default=None)
-
-    def set_defaults(self) -> None:
-        if self.fs_type is None:
-            self.fs_type = "xfs"
-        if self.storage_mode is None:
-            self.storage_mode = "ThinProvisioned"
-        self.secret_ref.set_defaults()
 
 
 class SeccompProfile(Struct, kw_only=True):
@@ -811,36 +804,36 @@ class SeccompProfile(Struct, kw_only=True):
 class SecretEnvSource(Struct, kw_only=True):
     """SecretEnvSource of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "name": "",
+    }
+
     name: str | None = None
     optional: bool | None = None
-
-    def set_defaults(self) -> None:
-        if self.name is None:
-            self.name = ""
 
 
 class SecretKeySelector(Struct, kw_only=True):
     """SecretKeySelector of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "name": "",
+    }
+
     key: str
     name: str | None = None
     optional: bool | None = None
-
-    def set_defaults(self) -> None:
-        if self.name is None:
-            self.name = ""
 
 
 class SecretProjection(Struct, kw_only=True):
     """SecretProjection of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "name": "",
+    }
+
     items: list[KeyToPath] | None = None
     name: str | None = None
     optional: bool | None = None
-
-    def set_defaults(self) -> None:
-        if self.name is None:
-            self.name = ""
 
 
 class SecretVolumeSource(Struct, kw_only=True):
@@ -863,16 +856,16 @@ class ServiceAccountTokenProjection(Struct, kw_only=True):
 class ServicePort(Struct, kw_only=True):
     """ServicePort of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "protocol": "TCP",
+    }
+
     port: int
     app_protocol: str | None = field(name="appProtocol", default=None)
     name: str | None = None
     node_port: int | None = field(name="nodePort", default=None)
     protocol: str | None = None
     target_port: int | str | None = field(name="targetPort", default=None)
-
-    def set_defaults(self) -> None:
-        if self.protocol is None:
-            self.protocol = "TCP"
 
 
 class SessionAffinityConfig(Struct, kw_only=True):
@@ -903,10 +896,6 @@ class StorageOSVolumeSource(Struct, kw_only=True):
     volume_namespace: str | None = field(name="volumeNamespace", default=None)
 
     secret_ref_or_empty = OrEmpty(LocalObjectReference)
-
-    def set_defaults(self) -> None:
-        if self.secret_ref is not None:
-            self.secret_ref.set_defaults()
 
 
 class Sysctl(Struct, kw_only=True):
@@ -1026,10 +1015,6 @@ class CSIVolumeSource(Struct, kw_only=True):
 
     node_publish_secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
-    def set_defaults(self) -> None:
-        if self.node_publish_secret_ref is not None:
-            self.node_publish_secret_ref.set_defaults()
-
 
 class CephFSVolumeSource(Struct, kw_only=True):
     """CephFSVolumeSource of core/v1."""
@@ -1047,10 +1032,6 @@ class CephFSVolumeSource(Struct, kw_only=True):
 
     secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
-    def set_defaults(self) -> None:
-        if self.secret_ref is not None:
-            self.secret_ref.set_defaults()
-
 
 class CinderVolumeSource(Struct, kw_only=True):
     """CinderVolumeSource of core/v1."""
@@ -1066,34 +1047,30 @@ class CinderVolumeSource(Struct, kw_only=True):
 
     secret_ref_or_empty = OrEmpty(LocalObjectReference)
 
-    def set_defaults(self) -> None:
-        if self.secret_ref is not None:
-            self.secret_ref.set_defaults()
-
 
 class ConfigMapProjection(Struct, kw_only=True):
     """ConfigMapProjection of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "name": "",
+    }
+
     items: list[KeyToPath] | None = None
     name: str | None = None
     optional: bool | None = None
-
-    def set_defaults(self) -> None:
-        if self.name is None:
-            self.name = ""
 
 
 class ConfigMapVolumeSource(Struct, kw_only=True):
     """ConfigMapVolumeSource of core/v1."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "name": "",
+    }
+
     default_mode: int | None = field(name="defaultMode", default=None)
     items: list[KeyToPath] | None = None
     name: str | None = None
     optional: bool | None = None
-
-    def set_defaults(self) -> None:
-        if self.name is None:
-            self.name = ""
 
 
 class ContainerRestartRule(Struct, kw_only=True):
@@ -1164,12 +1141,6 @@ class EnvFromSource(Struct, kw_only=True):
     config_map_ref_or_empty = OrEmpty(ConfigMapEnvSource)
     secret_ref_or_empty = OrEmpty(SecretEnvSource)
 
-    def set_defaults(self) -> None:
-        if self.config_map_ref is not None:
-            self.config_map_ref.set_defaults()
-        if self.secret_ref is not None:
-            self.secret_ref.set_defaults()
-
 
 class EnvVarSource(Struct, kw_only=True):
     """EnvVarSource of core/v1."""
@@ -1194,14 +1165,6 @@ class EnvVarSource(Struct, kw_only=True):
     resource_field_ref_or_empty = OrEmpty(ResourceFieldSelector)
     secret_key_ref_or_empty = OrEmpty(SecretKeySelector)
 
-    def set_defaults(self) -> None:
-        if self.config_map_key_ref is not None:
-            self.config_map_key_ref.set_defaults()
-        if self.file_key_ref is not None:
-            self.file_key_ref.set_defaults()
-        if self.secret_key_ref is not None:
-            self.secret_key_ref.set_defaults()
-
 
 class FlexVolumeSource(Struct, kw_only=True):
     """FlexVolumeSource of core/v1."""
@@ -1217,10 +1180,6 @@ class FlexVolumeSource(Struct, kw_only=True):
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
 
     secret_ref_or_empty = OrEmpty(LocalObjectReference)
-
-    def set_defaults(self) -> None:
-        if self.secret_ref is not None:
-            self.secret_ref.set_defaults()
 
 
 class HTTPGetAction(Struct, kw_only=True):
@@ -1240,6 +1199,10 @@ class ISCSIVolumeSource(Struct, kw_only=True):
         "secretRef": Merge("atomic"),
     }
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "iscsi_interface": "default",
+    }
+
     iqn: str
     lun: int
     target_portal: str = field(name="targetPortal")
@@ -1253,12 +1216,6 @@ class ISCSIVolumeSource(Struct, kw_only=True):
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
 
     secret_ref_or_empty = OrEmpty(LocalObjectReference)
-
-    def set_defaults(self) -> None:
-        if self.iscsi_interface is None:
-            self.iscsi_interface = "default"
-        if self.secret_ref is not None:
-            self.secret_ref.set_defaults()
 
 
 class LifecycleHandler(Struct, kw_only=True):
@@ -1402,10 +1359,6 @@ class Probe(Struct, kw_only=True):
     http_get_or_empty = OrEmpty(HTTPGetAction)
     tcp_socket_or_empty = OrEmpty(TCPSocketAction)
 
-    def set_defaults(self) -> None:
-        if self.grpc is not None:
-            self.grpc.set_defaults()
-
 
 class SecurityContext(Struct, kw_only=True):
     """SecurityContext of core/v1."""
@@ -1460,10 +1413,6 @@ class ServiceSpec(Struct, kw_only=True):
     type: str | None = None
 
     session_affinity_config_or_empty = OrEmpty(SessionAffinityConfig)
-
-    def set_defaults(self) -> None:
-        for each_ports in self.ports or ():
-            each_ports.set_defaults()
 
 
 class ServiceStatus(Struct, kw_only=True):
@@ -1572,10 +1521,6 @@ class EnvVar(Struct, kw_only=True):
     value_from: EnvVarSource | None = field(name="valueFrom", default=None)
 
     value_from_or_empty = OrEmpty(EnvVarSource)
-
-    def set_defaults(self) -> None:
-        if self.value_from is not None:
-            self.value_from.set_defaults()
 
 
 class Lifecycle(Struct, kw_only=True):
@@ -1797,10 +1742,6 @@ class Service(Object, kw_only=True):
     spec_or_empty = OrEmpty(ServiceSpec)
     status_or_empty = OrEmpty(ServiceStatus)
 
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
-
 
 class ServiceAccount(Object, kw_only=True):
     """ServiceAccount of core/v1."""
@@ -1825,10 +1766,6 @@ class ServiceAccount(Object, kw_only=True):
     secrets: list[ObjectReference] | None = None
 
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
-
-    def set_defaults(self) -> None:
-        for each_image_pull_secrets in self.image_pull_secrets or ():
-            each_image_pull_secrets.set_defaults()
 
 
 class TopologySpreadConstraint(Struct, kw_only=True):
@@ -1871,12 +1808,6 @@ class VolumeProjection(Struct, kw_only=True):
     pod_certificate_or_empty = OrEmpty(PodCertificateProjection)
     secret_or_empty = OrEmpty(SecretProjection)
     service_account_token_or_empty = OrEmpty(ServiceAccountTokenProjection)
-
-    def set_defaults(self) -> None:
-        if self.config_map is not None:
-            self.config_map.set_defaults()
-        if self.secret is not None:
-            self.secret.set_defaults()
 
 
 class WeightedPodAffinityTerm(Struct, kw_only=True):
@@ -1929,20 +1860,6 @@ class Container(Struct, kw_only=True):
     security_context_or_empty = OrEmpty(SecurityContext)
     startup_probe_or_empty = OrEmpty(Probe)
 
-    def set_defaults(self) -> None:
-        for each_env in self.env or ():
-            each_env.set_defaults()
-        for each_env_from in self.env_from or ():
-            each_env_from.set_defaults()
-        if self.liveness_probe is not None:
-            self.liveness_probe.set_defaults()
-        for each_ports in self.ports or ():
-            each_ports.set_defaults()
-        if self.readiness_probe is not None:
-            self.readiness_probe.set_defaults()
-        if self.startup_probe is not None:
-            self.startup_probe.set_defaults()
-
 
 class EphemeralContainer(Struct, kw_only=True):
     """EphemeralContainer of core/v1."""
@@ -1987,20 +1904,6 @@ class EphemeralContainer(Struct, kw_only=True):
     resources_or_empty = OrEmpty(ResourceRequirements)
     security_context_or_empty = OrEmpty(SecurityContext)
     startup_probe_or_empty = OrEmpty(Probe)
-
-    def set_defaults(self) -> None:
-        for each_env in self.env or ():
-            each_env.set_defaults()
-        for each_env_from in self.env_from or ():
-            each_env_from.set_defaults()
-        if self.liveness_probe is not None:
-            self.liveness_probe.set_defaults()
-        for each_ports in self.ports or ():
-            each_ports.set_defaults()
-        if self.readiness_probe is not None:
-            self.readiness_probe.set_defaults()
-        if self.startup_probe is not None:
-            self.startup_probe.set_defaults()
 
 
 class EphemeralVolumeSource(Struct, kw_only=True):
@@ -2052,10 +1955,6 @@ class ProjectedVolumeSource(Struct, kw_only=True):
 
     default_mode: int | None = field(name="defaultMode", default=None)
     sources: list[VolumeProjection] | None = None
-
-    def set_defaults(self) -> None:
-        for each_sources in self.sources or ():
-            each_sources.set_defaults()
 
 
 class Volume(Struct, kw_only=True):
@@ -2127,30 +2026,6 @@ class Volume(Struct, kw_only=True):
     secret_or_empty = OrEmpty(SecretVolumeSource)
     storageos_or_empty = OrEmpty(StorageOSVolumeSource)
     vsphere_volume_or_empty = OrEmpty(VsphereVirtualDiskVolumeSource)
-
-    def set_defaults(self) -> None:
-        if self.azure_disk is not None:
-            self.azure_disk.set_defaults()
-        if self.cephfs is not None:
-            self.cephfs.set_defaults()
-        if self.cinder is not None:
-            self.cinder.set_defaults()
-        if self.config_map is not None:
-            self.config_map.set_defaults()
-        if self.csi is not None:
-            self.csi.set_defaults()
-        if self.flex_volume is not None:
-            self.flex_volume.set_defaults()
-        if self.iscsi is not None:
-            self.iscsi.set_defaults()
-        if self.projected is not None:
-            self.projected.set_defaults()
-        if self.rbd is not None:
-            self.rbd.set_defaults()
-        if self.scale_io is not None:
-            self.scale_io.set_defaults()
-        if self.storageos is not None:
-            self.storageos.set_defaults()
 
 
 class Affinity(Struct, kw_only=True):
@@ -2231,18 +2106,6 @@ class PodSpec(Struct, kw_only=True):
     scheduling_group_or_empty = OrEmpty(PodSchedulingGroup)
     security_context_or_empty = OrEmpty(PodSecurityContext)
 
-    def set_defaults(self) -> None:
-        for each_containers in self.containers:
-            each_containers.set_defaults()
-        for each_ephemeral_containers in self.ephemeral_containers or ():
-            each_ephemeral_containers.set_defaults()
-        for each_image_pull_secrets in self.image_pull_secrets or ():
-            each_image_pull_secrets.set_defaults()
-        for each_init_containers in self.init_containers or ():
-            each_init_containers.set_defaults()
-        for each_volumes in self.volumes or ():
-            each_volumes.set_defaults()
-
 
 class PodTemplateSpec(Struct, kw_only=True):
     """PodTemplateSpec of core/v1."""
@@ -2252,10 +2115,6 @@ class PodTemplateSpec(Struct, kw_only=True):
 
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(PodSpec)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
 
 
 class Pod(Object, kw_only=True):
@@ -2278,7 +2137,3 @@ class Pod(Object, kw_only=True):
     metadata_or_empty = OrEmpty(meta_v1.ObjectMeta)
     spec_or_empty = OrEmpty(PodSpec)
     status_or_empty = OrEmpty(PodStatus)
-
-    def set_defaults(self) -> None:
-        if self.spec is not None:
-            self.spec.set_defaults()
