@@ -9,19 +9,35 @@ import argparse
 import asyncio
 import contextlib
 import html
+import logging
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import webbrowser
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from trainwright.controller.cli.access import chosen_cluster
-from trainwright.controller.dashboard import Renewing, Server, server_of
-from trainwright.controller.runtime import Client, ClusterConfig, configure_logging, load_config
+from trainwright.controller.dashboard import Server, server_of
+from trainwright.controller.runtime import (
+    Client,
+    ClusterConfig,
+    ConfigurationError,
+    HTTPTransport,
+    configure_logging,
+    load_config,
+)
+from trainwright.controller.runtime.client.transport import Request, Response, Stream, WebSocket
 from trainwright.controller.runtime.tasks import TaskScope
 
+log = logging.getLogger(__name__)
+
+LOAD_SECONDS = 2.0
+"""Shortest time between two looks at the kubeconfig."""
+_REFUSED = 401
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _made: list[Path] = []
 """Folders with files for a browser."""
@@ -98,3 +114,58 @@ def _page_to(address: str) -> str:
 def forget_pages() -> None:
     while _made:
         shutil.rmtree(_made.pop(), ignore_errors=True)
+
+
+class Renewing:
+    """A transport that reads the kubeconfig again when the credentials are refused.
+
+    Exec plugins, token files and providers are asked for new ones by the transport itself. But a token that a login
+    writes into the kubeconfig, as `oc login` does, is only there after the file is read again.
+    """
+
+    def __init__(self, config: ClusterConfig, load: Callable[[], ClusterConfig]) -> None:
+        """`load` reads the configuration again; it may raise ConfigurationError."""
+        self._config = config
+        self._load = load
+        self._current = HTTPTransport(config)
+        self._replaced: list[HTTPTransport] = []
+        self._looked_at = float("-inf")
+
+    async def send(self, request: Request) -> Response:
+        answer = await self._current.send(request)
+        if answer.status == _REFUSED:
+            self._look()
+        return answer
+
+    @asynccontextmanager
+    async def open(self, request: Request) -> AsyncIterator[Stream]:
+        async with self._current.open(request) as stream:
+            if stream.status == _REFUSED:
+                self._look()
+            yield stream
+
+    @asynccontextmanager
+    async def connect(self, request: Request, protocols: Sequence[str], *, limit: int) -> AsyncIterator[WebSocket]:
+        async with self._current.connect(request, protocols, limit=limit) as socket:
+            yield socket
+
+    async def close(self) -> None:
+        while self._replaced:
+            await self._replaced.pop().close()
+        await self._current.close()
+
+    def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at < LOAD_SECONDS:
+            return
+        self._looked_at = now
+        try:
+            found = self._load()
+            if found == self._config or found.server != self._config.server:
+                return  # the same, or another cluster
+            transport = HTTPTransport(found)
+        except ConfigurationError as error:
+            log.info("the kubeconfig cannot be read again: %s", error)
+            return
+        self._replaced.append(self._current)  # requests may be on their way
+        self._config, self._current = found, transport

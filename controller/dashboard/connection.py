@@ -3,17 +3,11 @@
 
 A watch notices that the server is gone only after minutes if nothing tells it, as when a laptop changes its network.
 So while a page is open a small question is asked every few seconds; it also finds credentials that have expired.
-
-Exec plugins, token files and providers are asked for new ones by the transport itself. But a token that a login writes
-into the kubeconfig, as `oc login` does, is only there after the file is read again.
 """
 
 import asyncio
-import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from datetime import datetime
 
 from trainwright.api.times import format_time
@@ -22,15 +16,12 @@ from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.watched import ShownJobs
 from trainwright.controller.runtime import (
     Client,
-    ClusterConfig,
     ConfigurationError,
     Forbidden,
-    HTTPTransport,
     KubernetesError,
     MetadataOnly,
     NotFound,
 )
-from trainwright.controller.runtime.client.transport import Request, Response, Stream, WebSocket
 from trainwright.controller.runtime.errors import Unauthorized
 
 LOOK_SECONDS = 0.5
@@ -44,11 +35,6 @@ PATIENCE_SECONDS = 2.0
 _NO_JOB = "metadata.name=-"
 """No object has that name, so the answer is small."""
 _KIND = MetadataOnly(TrainJob.RESOURCE)
-log = logging.getLogger(__name__)
-
-LOAD_SECONDS = 2.0
-"""Shortest time between two looks at the kubeconfig."""
-_REFUSED = 401
 
 
 class ServerLink:
@@ -148,54 +134,3 @@ def state_of_error(error: KubernetesError) -> contract.ConnectionState:
     if isinstance(error, (Unauthorized, ConfigurationError)):
         return "unauthorized"
     return "missing" if isinstance(error, NotFound) else "lost"
-
-
-class Renewing:
-    """A transport that reads the kubeconfig again when the credentials are refused."""
-
-    def __init__(self, config: ClusterConfig, load: Callable[[], ClusterConfig]) -> None:
-        """`load` reads the configuration again; it may raise ConfigurationError."""
-        self._config = config
-        self._load = load
-        self._current = HTTPTransport(config)
-        self._replaced: list[HTTPTransport] = []
-        self._looked_at = float("-inf")
-
-    async def send(self, request: Request) -> Response:
-        answer = await self._current.send(request)
-        if answer.status == _REFUSED:
-            self._look()
-        return answer
-
-    @asynccontextmanager
-    async def open(self, request: Request) -> AsyncIterator[Stream]:
-        async with self._current.open(request) as stream:
-            if stream.status == _REFUSED:
-                self._look()
-            yield stream
-
-    @asynccontextmanager
-    async def connect(self, request: Request, protocols: Sequence[str], *, limit: int) -> AsyncIterator[WebSocket]:
-        async with self._current.connect(request, protocols, limit=limit) as socket:
-            yield socket
-
-    async def close(self) -> None:
-        while self._replaced:
-            await self._replaced.pop().close()
-        await self._current.close()
-
-    def _look(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._looked_at < LOAD_SECONDS:
-            return
-        self._looked_at = now
-        try:
-            found = self._load()
-            if found == self._config or found.server != self._config.server:
-                return  # the same, or another cluster
-            transport = HTTPTransport(found)
-        except ConfigurationError as error:
-            log.info("the kubeconfig cannot be read again: %s", error)
-            return
-        self._replaced.append(self._current)  # requests may be on their way
-        self._config, self._current = found, transport

@@ -55,8 +55,6 @@ import msgspec
 from trainwright.controller.views.explanation import ExplanationView, ReferenceView
 from trainwright.plugins.contract import JobState
 
-VERSION = 1
-"""Of the contract. Fields are added without a new version, and never change their meaning."""
 HEARTBEAT_SECONDS = 15.0
 SPARK_POINTS = 32
 """Most values of a sparkline."""
@@ -213,10 +211,6 @@ class Cluster(PageAnswer):
 
 
 class JobList(PageAnswer):
-    contract: int
-    """VERSION."""
-    program: str
-    """Version of Trainwright."""
     now: str
     cluster: Cluster
     connection: Connection
@@ -386,8 +380,6 @@ class Job(PageAnswer):
 class Actions(PageAnswer):
     allowed: list[str]
     """Of `stop`, `resume`, `delete`, `again`: what the user may do with jobs of the namespace."""
-    why: str
-    """Why some are missing; empty: none is."""
 
 
 class ActionDone(PageAnswer):

@@ -17,6 +17,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Annotated, TypeAlias
+
+import msgspec
 
 from trainwright.api.times import format_time, parse
 from trainwright.controller.dashboard import contract
@@ -54,13 +57,15 @@ class LogRun:
     """As people call it, such as `rank 0`."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantedLog:
-    pod: str
+Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)?$")]
+
+
+class WantedLog(msgspec.Struct, frozen=True):
+    pod: Annotated[str, msgspec.Meta(pattern=r"^(\*|[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)$")]
     """ALL: those of all ranks."""
-    container: str = ""
+    container: Name = ""
     previous: bool = False
-    attempt: int | None = None
+    attempt: Annotated[int, msgspec.Meta(ge=1, lt=10**9)] | None = None
     """Of ALL: the pods of this attempt; None: of the present one."""
 
 

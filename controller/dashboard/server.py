@@ -14,6 +14,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -40,7 +41,6 @@ MOST_STREAMS = 64
 RETRY_MILLISECONDS = 2000
 SHUTDOWN_SECONDS = 1.0
 """Streams end by themselves; this is for a log that is followed."""
-_MOST_TEXT = 1000
 _NONCE = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _JSON = "application/json"
@@ -108,30 +108,32 @@ class Server:
         application = web.Application(middlewares=[self._guarded])
         application.on_shutdown.append(self._end_streams)
         routes = application.router
-        place = "/{place}"  # the guard has compared it
-        routes.add_get(PROOF, self._proof)
-        routes.add_get(f"{place}/", self._page)
-        routes.add_get(f"{place}/api/v1/session", self._session)
-        routes.add_get(f"{place}/api/v1/jobs", self._jobs)
-        routes.add_get(f"{place}/api/v1/jobs/stream", self._jobs_stream)
-        routes.add_get(f"{place}/api/v1/compare", self._compare)
-        routes.add_get(f"{place}/api/v1/compare/csv", self._compare_csv)
-        job = f"{place}/api/v1/jobs/{{namespace}}/{{name}}"
-        for path, ask in (
-            ("", self._site.job),
-            ("/series", self._site.series),
-            ("/objects", self._site.rendered.objects),
-            ("/actions", self._site.actions.actions),
-        ):
-            routes.add_get(f"{job}{path}", functools.partial(self._answer_about, ask))
-        search = functools.partial(self._answer_about, self._site.search)
-        routes.add_get(f"{place}/api/v1/searches/{{namespace}}/{{name}}", search)
-        routes.add_get(f"{job}/stream", self._job_stream)
+        api = "/{place}/api/v1"  # the guard has compared the place
+        job = f"{api}/jobs/{{namespace}}/{{name}}"
         routes.add_post(f"{job}/actions/{{action}}", self._change)
-        routes.add_get(f"{job}/lines", self._lines)
-        routes.add_get(f"{job}/lines/find", self._find)
-        routes.add_get(f"{job}/lines/file", self._file)
-        routes.add_get(f"{place}/{{file:.+}}", self._page)
+        asked: dict[str, Callable[[Key], Awaitable[msgspec.Struct]]] = {
+            f"{api}/searches/{{namespace}}/{{name}}": self._site.search,
+            job: self._site.job,
+            f"{job}/series": self._site.series,
+            f"{job}/objects": self._site.rendered.objects,
+            f"{job}/actions": self._site.actions.actions,
+        }
+        handlers: dict[str, _Handler] = {
+            PROOF: self._proof,
+            f"{api}/session": self._session,
+            f"{api}/jobs": self._jobs,
+            f"{api}/jobs/stream": self._jobs_stream,
+            f"{api}/compare": self._compare,
+            f"{api}/compare/csv": self._compare_csv,
+            **{path: functools.partial(self._answer_about, ask) for path, ask in asked.items()},
+            f"{job}/stream": self._job_stream,
+            f"{job}/lines": self._lines,
+            f"{job}/lines/find": self._find,
+            f"{job}/lines/file": self._file,
+            "/{place}/{file:.*}": self._page,
+        }
+        for path, handler in handlers.items():
+            routes.add_get(path, handler)
         runner = web.AppRunner(
             application, access_log=None, logger=_protocol, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True
         )
@@ -271,25 +273,23 @@ class Server:
         return _answer(done)
 
     async def _lines(self, request: web.Request) -> web.Response:
-        query = request.query
-        book = await self._site.book(self._key(request), _wanted(request))
-        if (known := query.get("known")) is not None:
-            await book.wait(_number(known, "known", least=-1))
-        first = _number(query.get("from", "0"), "from", least=-(10**9))
-        count = _number(query.get("count", "0"), "count")
-        return _answer(logbook.answer_of(book, first, count))
+        asked = _query(request, _LinesAsked)
+        book = await self._site.book(self._key(request), _query(request, logbook.WantedLog))
+        if asked.known is not None:
+            await book.wait(asked.known)
+        return _answer(logbook.answer_of(book, asked.first, asked.count))
 
     async def _find(self, request: web.Request) -> web.Response:
-        text = request.query.get("text", "")
-        if not 0 < len(text) <= _MOST_TEXT:
-            raise BadRequest(f"text has 1 to {_MOST_TEXT} characters")
-        book = await self._site.book(self._key(request), _wanted(request))
+        if "text" not in request.query:
+            raise BadRequest("text is missing")
+        text = _query(request, _LinesAsked).text
+        book = await self._site.book(self._key(request), _query(request, logbook.WantedLog))
         total = len(book)
         lines, more = await asyncio.to_thread(book.found, text)
         return _answer(contract.Found(total=total, lines=lines, more=more))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
-        key, wanted = self._key(request), _wanted(request)
+        key, wanted = self._key(request), _query(request, logbook.WantedLog)
         book = await self._site.book(key, wanted)
         while book.is_reading:
             await book.wait(-1)
@@ -366,30 +366,21 @@ def _valid(request: web.Request, part: str) -> str:
     return text
 
 
-def _wanted(request: web.Request) -> logbook.WantedLog:
-    query = request.query
-    pod, container, attempt = query.get("pod", ""), query.get("container", ""), query.get("attempt")
-    if pod != logbook.ALL and _NAME.fullmatch(pod) is None:
-        raise BadRequest("pod is the name of a pod, or * for all ranks")
-    if container and _NAME.fullmatch(container) is None:
-        raise BadRequest("container is the name of a container")
-    return logbook.WantedLog(
-        pod,
-        container,
-        previous=_flag(query.get("previous"), "previous"),
-        attempt=_number(attempt, "attempt", least=1) if attempt is not None else None,
-    )
+class _LinesAsked(msgspec.Struct, rename={"first": "from"}):
+    """What a question about lines may have beside the log."""
+
+    first: Annotated[int, msgspec.Meta(gt=-(10**9), lt=10**9)] = 0
+    count: Annotated[int, msgspec.Meta(ge=0, lt=10**9)] = 0
+    known: Annotated[int, msgspec.Meta(ge=-1, lt=10**9)] | None = None
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)] = " "
 
 
-def _number(text: str, name: str, *, least: int = 0, most: int = 10**9) -> int:
-    digits = text.removeprefix("-") if least < 0 else text
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or not least <= int(text) <= most:
-        bounds = f"{f' from {least}' if least >= 0 else ''}{f' to {most}' if most < 10**9 else ''}"
-        raise BadRequest(f"{name} is a number{bounds}")
-    return int(text)
+_Query = TypeVar("_Query", bound=msgspec.Struct)
 
 
-def _flag(text: str | None, name: str) -> bool:
-    if text not in (None, "true", "false"):
-        raise BadRequest(f"{name} is true or false")
-    return text == "true"
+def _query(request: web.Request, kind: type[_Query]) -> _Query:
+    """The parameters that the kind has. Raises BadRequest."""
+    try:
+        return msgspec.convert(dict(request.query), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequest(str(error)) from error

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The TrainJobs that the dashboard shows, as its page reads them, and how it stands with the API server."""
 
-from trainwright import __version__
 from trainwright.api.objects import Key, wire
 from trainwright.api.times import format_time
 from trainwright.controller.dashboard import contract
@@ -60,8 +59,6 @@ class ShownJobs(WatchedJobs):
 
     def snapshot(self) -> contract.JobList:
         return contract.JobList(
-            contract=contract.VERSION,
-            program=__version__,
             now=format_time(self.now()),
             cluster=self.cluster,
             connection=self.connection,

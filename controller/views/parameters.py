@@ -66,7 +66,9 @@ def options_of(job: Document) -> dict[str, str]:
     """The arguments and variables of the training alone, few and short ones, for a list of jobs."""
     trainer = dig(job, "spec.trainer") or {}
     words = [*(trainer.get("command") or ()), *(trainer.get("args") or ())]
-    found = [*_arguments(words), *_environment(trainer.get("env"), "")]
+    # What stands before the program is for the interpreter or the launcher.
+    begin = next((n for n, word in enumerate(words, 1) if word.endswith(".py") or words[n - 2 : n - 1] == ["-m"]), 0)
+    found = [*_arguments(words[begin:]), *_environment(trainer.get("env"), "")]
     named = [(name.lstrip("-+"), value) for _, name, value in found if name != "command"]
     return {one_line(name): shortened(one_line(value), SHORT) for name, value in named[:FEW]}
 

@@ -61,6 +61,7 @@ def test_jobs_of_a_cluster_with_few_rights(trainer: Trainer, window: Window, pic
         expect(frame).to_have_attribute("aria-label", re.compile("2 points, lowest 0.5"))
         expect(page.locator(".big")).to_have_text("20%")
         expect(page.get_by_role("region", name="Pods").get_by_role("row")).to_have_count(3)
+        page.get_by_role("button", name="Kubernetes event").click()
         expect(page.get_by_role("list", name="Latest first")).to_contain_text("FailedScheduling")
         picture(page, "real-waits", whole=True)
         # A pod that has run: the user may not read its log, and the page says so.

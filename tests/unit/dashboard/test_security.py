@@ -3,6 +3,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 import pytest_asyncio
@@ -13,18 +14,77 @@ from trainwright.controller.dashboard.security import HEADERS
 from trainwright.controller.dashboard.server import files_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+JOBS = "/api/v1/jobs"
+JOB = f"{JOBS}/default/bert"
 PATHS = (
-    "/",
-    "/app.js",
-    "/api/v1/jobs",
-    "/api/v1/jobs/stream",
-    "/api/v1/jobs/default/bert",
-    "/api/v1/jobs/default/bert/stream",
-    "/api/v1/jobs/default/bert/series",
-    "/api/v1/jobs/default/bert/objects",
-    "/api/v1/jobs/default/bert/lines",
-    "/nothing",
+    *("/", "/app.js", JOBS, f"{JOBS}/stream", JOB, "/nothing"),
+    *(f"{JOB}/{part}" for part in ("stream", "series", "objects", "lines")),
 )
+HOSTS = [
+    "",
+    *["evil.example", "127.0.0.1.evil.example", "evil.example:80", "127.0.0.1@evil.example", "10.0.0.1", "[::1", "0"],
+]
+ELSEWHERE = [
+    "/../contract.py",
+    "/%2e%2e/contract.py",
+    "/..%2fcontract.py",
+    "/vendor/..%2f..%2f__init__.py",
+    "//etc/passwd",
+    "/%2fetc%2fpasswd",
+    "/secret.py",
+    "/link.js",
+    "/vendor",
+    "/vendor/",
+    "/index.html%00.js",
+    "/INDEX.HTML",
+    "/api",
+    "/api/v1",
+    "/api/v1/jobs/",
+    "/api/v1/jobs/default",
+    "/api/v2/jobs",
+]
+NO_NAMES = [
+    *["default/..", "..%2f..%2fsecrets/x", "default/a%2fb", "default/A", "default/%3Cscript%3E", "a%20b/c"],
+    f"a/{'x' * 300}",
+]
+FOREIGN = {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site"}
+Case: TypeAlias = tuple[str, str, dict[str, str], int, str]
+"""Who asks: `browser` has the cookie, `neighbour` knows the path of the page alone, `stranger` nothing; path and
+headers; status and reason of the answer."""
+REFUSED: list[Case] = [
+    *[(who, path, {}, 403, "NoToken") for who in ("stranger", "neighbour") for path in PATHS],
+    *[
+        ("stranger", f"/?token={token}", {}, 403, "NoToken")
+        for token in ("", "x", "%C3%A9", "%FF", "A" * 43, "%00", "x" * 5000)
+    ],
+    # The token counts at the entry alone.
+    ("stranger", f"{JOBS}?token=TOKEN", {}, 403, "NoToken"),
+    *[("stranger", JOBS, {"Cookie": f"NAME={cookie}"}, 403, "NoToken") for cookie in ("", "x", "ü")],
+    # A name of another site may resolve to 127.0.0.1.
+    *[("browser", path, {"Host": host}, 403, "ForeignHost") for path in PATHS for host in HOSTS],
+    ("browser", "/?token=TOKEN", {"Host": "evil.example"}, 403, "ForeignHost"),
+    *[
+        ("browser", JOBS, {"Origin": origin}, 403, "ForeignOrigin")
+        for origin in ("http://evil.example", "null", "https://127.0.0.1", "http://localhost", "file://")
+    ],
+    # Other sites may lead to the page, and no further.
+    *[
+        ("browser", JOBS, {**site, "Sec_Fetch_Mode": mode}, 403, "ForeignOrigin")
+        for site in FOREIGN
+        for mode in ("cors", "no-cors", "navigate", "websocket")
+    ],
+    *[("browser", "/", {**site, "Sec_Fetch_Mode": "no-cors"}, 403, "ForeignOrigin") for site in FOREIGN],
+    # No path leads elsewhere.
+    *[("browser", path, {}, 404, "NotFound") for path in ELSEWHERE],
+    # What can be no name is not asked for.
+    *[("browser", f"{JOBS}/{job}/series", {}, 404, "NotFound") for job in NO_NAMES],
+]
+SERVED = [
+    # Ssh may forward another port.
+    *[("/", {"Host": host}) for host in ("localhost", "LOCALHOST:9999", "127.0.0.1:1")],
+    *[("/", {**site, "Sec_Fetch_Mode": "navigate"}) for site in FOREIGN],
+    (JOBS, {"Origin": "OWN"}),
+]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -48,6 +108,29 @@ async def stranger(browser: Browser) -> AsyncIterator[Browser]:
         yield found
 
 
+@pytest.mark.parametrize(("who", "path", "headers", "status", "reason"), REFUSED)
+async def test_a_request_that_is_refused(
+    browser: Browser, stranger: Browser, who: str, path: str, headers: dict[str, str], status: int, reason: str
+) -> None:
+    if who == "neighbour":
+        stranger.place = browser.place
+    token = browser.server.address.partition("=")[2]
+    named = {
+        name: text.replace("NAME", f"trainwright-dashboard-{browser.server.port}") for name, text in headers.items()
+    }
+    asks = browser if who == "browser" else stranger
+    got = await asks.get(path.replace("TOKEN", token), **named)
+    assert (got.status, got.problem.reason) == (status, reason)
+    assert not {"Set-Cookie", "Access-Control-Allow-Origin"} & set(got.headers)
+    assert b"<script>" not in got.body
+
+
+@pytest.mark.parametrize(("path", "headers"), SERVED)
+async def test_a_request_that_is_served(browser: Browser, path: str, headers: dict[str, str]) -> None:
+    named = {name: text.replace("OWN", browser.root) for name, text in headers.items()}
+    assert (await browser.get(path, **named)).status == 200
+
+
 async def test_the_token_is_exchanged_for_a_cookie(browser: Browser, stranger: Browser) -> None:
     got = await stranger.enter()
     place = got.headers["Location"].rstrip("/")
@@ -60,6 +143,7 @@ async def test_the_token_is_exchanged_for_a_cookie(browser: Browser, stranger: B
     assert len(token) >= 43  # 256 bits
     assert token not in got.headers["Set-Cookie"]
     assert (await stranger.get("/")).body == b"<!doctype html><title>page</title>"
+    assert browser.server.address.startswith("http://127.0.0.1:")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -74,87 +158,6 @@ async def test_the_cookie_goes_to_no_other_port_and_counts_nowhere_else(browser:
         for place in ("", "/x", other.place[:-1], f"{other.place}x"):
             thief.place = place
             assert (await thief.get(path, Cookie=cookie)).problem.reason == "NoToken"
-
-
-@pytest.mark.parametrize("path", PATHS)
-async def test_the_path_alone_tells_nothing(browser: Browser, path: str) -> None:
-    async with Browser(browser.server) as other:
-        other.place = browser.place
-        assert (await other.get(path)).problem.reason == "NoToken"
-
-
-@pytest.mark.parametrize("path", PATHS)
-async def test_nothing_is_told_without_the_cookie(stranger: Browser, path: str) -> None:
-    got = await stranger.get(path)
-    assert (got.status, got.problem.reason) == (403, "NoToken")
-    assert "Set-Cookie" not in got.headers
-
-
-@pytest.mark.parametrize("token", ["", "x", "%C3%A9", "%FF", "A" * 43, "%00", "x" * 5000])
-async def test_a_wrong_token_is_none(stranger: Browser, token: str) -> None:
-    assert (await stranger.get(f"/?token={token}")).problem.reason == "NoToken"
-
-
-async def test_the_token_counts_at_the_entry_alone(stranger: Browser) -> None:
-    token = stranger.server.address.partition("?")[2]
-    assert (await stranger.get(f"/api/v1/jobs?{token}")).problem.reason == "NoToken"
-
-
-@pytest.mark.parametrize("cookie", ["", "x", "ü"])
-async def test_a_wrong_cookie_is_none(stranger: Browser, cookie: str) -> None:
-    name = f"trainwright-dashboard-{stranger.server.port}"
-    assert (await stranger.get("/api/v1/jobs", Cookie=f"{name}={cookie}")).problem.reason == "NoToken"
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        "127.0.0.1.evil.example",
-        "evil.example:80",
-        "127.0.0.1@evil.example",
-        "10.0.0.1",
-        "",
-        "[::1",
-        "0",
-    ],
-)
-async def test_a_foreign_host_gets_nothing(browser: Browser, path: str, host: str) -> None:
-    """A name of another site may resolve to 127.0.0.1."""
-    got = await browser.get(path, Host=host)
-    assert (got.status, got.problem.reason) == (403, "ForeignHost")
-
-
-async def test_a_foreign_host_with_the_token_gets_no_cookie(browser: Browser) -> None:
-    got = await browser.get(browser.server.address.removeprefix(browser.root), Host="evil.example")
-    assert (got.status, "Set-Cookie" in got.headers) == (403, False)
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9999", "127.0.0.1:1"])
-async def test_own_names_are_served_on_any_port(browser: Browser, host: str) -> None:
-    """Ssh may forward another port."""
-    assert (await browser.get("/", Host=host)).status == 200
-
-
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://localhost", "file://"])
-async def test_a_foreign_origin_gets_nothing(browser: Browser, origin: str) -> None:
-    got = await browser.get("/api/v1/jobs", Origin=origin)
-    assert (got.status, got.problem.reason) == (403, "ForeignOrigin")
-    assert "Access-Control-Allow-Origin" not in got.headers
-
-
-async def test_the_own_origin_is_served(browser: Browser) -> None:
-    assert (await browser.get("/api/v1/jobs", Origin=browser.root)).status == 200
-
-
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_other_sites_may_lead_to_the_page_and_no_further(browser: Browser, site: str) -> None:
-    for mode in ("cors", "no-cors", "navigate", "websocket"):
-        got = await browser.get("/api/v1/jobs", Sec_Fetch_Site=site, Sec_Fetch_Mode=mode)
-        assert (got.status, got.problem.reason) == (403, "ForeignOrigin")
-    assert (await browser.get("/", Sec_Fetch_Site=site, Sec_Fetch_Mode="no-cors")).status == 403
-    assert (await browser.get("/", Sec_Fetch_Site=site, Sec_Fetch_Mode="navigate")).status == 200
 
 
 async def test_who_came_by_a_link_is_led_on_once(browser: Browser, stranger: Browser) -> None:
@@ -176,54 +179,18 @@ async def test_it_only_reads(browser: Browser, path: str, method: str) -> None:
         assert got.problem.reason == "MethodNotAllowed"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/../contract.py",
-        "/%2e%2e/contract.py",
-        "/..%2fcontract.py",
-        "/vendor/..%2f..%2f__init__.py",
-        "//etc/passwd",
-        "/%2fetc%2fpasswd",
-        "/secret.py",
-        "/link.js",
-        "/vendor",
-        "/vendor/",
-        "/index.html%00.js",
-        "/INDEX.HTML",
-        "/api",
-        "/api/v1",
-        "/api/v1/jobs/",
-        "/api/v1/jobs/default",
-        "/api/v2/jobs",
-    ],
-)
-async def test_no_path_leads_elsewhere(browser: Browser, path: str) -> None:
-    got = await browser.get(path)
-    assert (got.status, got.problem.reason) == (404, "NotFound")
-
-
-@pytest.mark.parametrize(
-    "job",
-    [
-        "default/..",
-        "..%2f..%2fsecrets/x",
-        "default/a%2fb",
-        "default/A",
-        "default/%3Cscript%3E",
-        "a%20b/c",
-        f"a/{'x' * 300}",
-    ],
-)
-async def test_what_can_be_no_name_is_not_asked_for(browser: Browser, job: str) -> None:
-    got = await browser.get(f"/api/v1/jobs/{job}/series")
-    assert got.status == 404
-    assert b"<script>" not in got.body
-
-
-async def test_every_answer_has_the_headers(browser: Browser, stranger: Browser) -> None:
+async def test_every_answer_has_the_headers_and_its_type(browser: Browser, stranger: Browser) -> None:
+    files = {
+        "/": "text/html; charset=utf-8",
+        "/app.js": "text/javascript; charset=utf-8",
+        "/vendor/chart.css": "text/css; charset=utf-8",
+    }
+    served = {path: await browser.get(path) for path in files}
+    assert {path: got.headers["Content-Type"] for path, got in served.items()} == files
     for got in [
-        *[await browser.get(path) for path in ("/", "/app.js", "/vendor/chart.css", "/api/v1/jobs", "/nothing")],
+        *served.values(),
+        await browser.get(JOBS),
+        await browser.get("/nothing"),
         await browser.get("/", Host="evil.example"),
         await browser.get("/", method="POST"),
         await stranger.get("/"),
@@ -233,16 +200,3 @@ async def test_every_answer_has_the_headers(browser: Browser, stranger: Browser)
     policy = HEADERS["Content-Security-Policy"]
     assert policy.startswith("default-src 'self';")
     assert "unsafe" not in policy
-
-
-async def test_types_of_files(browser: Browser) -> None:
-    types = {path: (await browser.get(path)).headers["Content-Type"] for path in ("/", "/app.js", "/vendor/chart.css")}
-    assert types == {
-        "/": "text/html; charset=utf-8",
-        "/app.js": "text/javascript; charset=utf-8",
-        "/vendor/chart.css": "text/css; charset=utf-8",
-    }
-
-
-async def test_it_listens_on_this_machine_alone(browser: Browser) -> None:
-    assert browser.server.address.startswith("http://127.0.0.1:")

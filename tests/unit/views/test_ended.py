@@ -99,7 +99,7 @@ def test_a_failure_in_two_lines_names_no_object(entry: Document, log: str, wante
 
 def test_a_list_has_the_options_of_a_training_short_and_without_secrets() -> None:
     trainer = {
-        "command": ["python", "train.py"],
+        "command": ["python", "-u", "train.py"],
         "args": ["--lr", "0.1", "++data.name=c4", "--api-key", "abc"],
         "env": [{"name": "SEED", "value": "7"}, {"name": "NOTE", "value": "n" * 100}],
     }
