@@ -5,7 +5,7 @@
 - fuzz: admission and reconcile with random TrainJobs and runtimes;
 - reports: random reports to the status server, most of them wrong, and the memory that they leave behind;
 - requests: random requests to the local API server, most of them wrong;
-- store: random operations beside a model, and random requests beside the real server;
+- store: random operations beside a model;
 - writer: trainings that write progress without a pause, killed at random moments.
 
 Each round has a seed of its own, told with what is wrong: `--only NAME --seed SEED --rounds 1` repeats it. Exit code 1
@@ -23,13 +23,11 @@ from tests.integration.local.apply_fuzz import fuzz as apply_fuzz
 from tests.integration.local.apply_fuzz import fuzz_sets
 from tests.integration.local.bad_input import bombard as bad_requests
 from tests.integration.local.oracle import Oracle
-from tests.integration.local.store_difference import differences
 from tests.integration.local.store_model import compare
 from tests.integration.trainer.bad_reports import bombard as bad_reports
 from tests.integration.trainer.fuzz import CRDS
 from tests.integration.trainer.fuzz import fuzz as fuzz_manager
 from tests.managers import start_manager
-from tests.scenarios.sides import local_side, real_side
 from tests.unit.progress.processes import kill_at_random
 from trainwright.controller.runtime.testing import ControlPlane
 
@@ -72,14 +70,8 @@ def requests(seed: int) -> list[str]:
 
 
 def store(seed: int) -> list[str]:
-    """2,000 operations, in memory and in a file, and 300 requests."""
-
-    async def beside_the_real_server() -> list[str]:
-        async with real_side() as real, local_side(memory=False) as ours:
-            return (await differences(real, ours, seed, 300))[1]
-
-    modelled = [text for durable in (False, True) for text in compare(seed, 2000, durable=durable).wrong]
-    return [*modelled, *asyncio.run(beside_the_real_server())]
+    """2,000 operations, in memory and in a file."""
+    return [text for durable in (False, True) for text in compare(seed, 2000, durable=durable).wrong]
 
 
 def writer(seed: int) -> list[str]:

@@ -19,14 +19,10 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.details = details
-        self.list_metadata: Document = {}
-        """Metadata of the `Status`, such as a token to continue with."""
 
     def document(self) -> Document:
         """The `Status`."""
-        made = status("Failure", code=self.code, reason=self.reason, message=self.message, details=self.details)
-        made["metadata"] = self.list_metadata
-        return made
+        return status("Failure", code=self.code, reason=self.reason, message=self.message, details=self.details)
 
     @property
     def retry_after(self) -> int | None:

@@ -26,6 +26,7 @@ _INT32 = 2**31
 _INT64 = 2**63
 _ZEROS = {"string": "", "bool": False, "number": 0, "quantity": "0", "intorstring": 0}
 _NULL_ITEMS: dict[str, Callable[[], Any]] = {"list": list, "bytes": str, "string": str, "number": int, "bool": bool}
+"""What null becomes in a list or map; others become an object."""
 
 
 class DocumentDecodeError(ValueError):
@@ -52,7 +53,7 @@ class _Decoding:
             item = kind.item
             for index, inner in enumerate(value):
                 if inner is None:
-                    value[index] = _zero_item(item)
+                    value[index] = _NULL_ITEMS.get(item.sort, dict)()
                 else:
                     self.value(item, inner, index)
         elif sort == "map":
@@ -60,7 +61,7 @@ class _Decoding:
             if (others := kind.others) is not None:
                 for key, inner in value.items():
                     if inner is None:
-                        value[key] = _zero_item(others)
+                        value[key] = _NULL_ITEMS.get(others.sort, dict)()
                     else:
                         self.value(others, inner, key)
         else:
@@ -127,11 +128,6 @@ def convert_integers(kind: Type, value: Any) -> Any:
     return value
 
 
-def _zero_item(kind: Type) -> Any:
-    """What null becomes in a list or map."""
-    return _NULL_ITEMS.get(kind.sort, dict)()
-
-
 def _unfit(kind: Type, sort: str, value: Any) -> str:
     """What a scalar was expected to be; empty where it is that."""
     if sort == "string":
@@ -152,8 +148,39 @@ def is_time(value: Any) -> bool:
     return type(value) is str and _TIME.fullmatch(value) is not None
 
 
-def _is_micro_time(value: Any) -> bool:
-    return type(value) is str and _MICRO_TIME.fullmatch(value) is not None
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+"""Nanoseconds."""
+_DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_LONGEST = 2**63
+_DURATION_DIGITS = 19
+"""Of 2**63."""
+
+
+def nanoseconds(text: str) -> int:
+    """How long a duration such as `1h30m` is (https://pkg.go.dev/time#ParseDuration). Raises ValueError."""
+    negative, rest = text[:1] == "-", text[1:] if text[:1] in ("-", "+") else text
+    total, at = 0, 0
+    while at < len(rest) and rest != "0":
+        found = _DURATION_PART.match(rest, at)
+        whole, fraction, unit = found.groups(default="") if found is not None else ("", "", "")
+        if found is None or not whole + fraction or len(whole.lstrip("0")) > _DURATION_DIGITS:
+            raise ValueError(f"{text!r} is not a duration such as 1h30m")
+        fraction = fraction[:_DURATION_DIGITS]  # the rest is less than a nanosecond
+        total += int(whole or 0) * _UNITS[unit] + int(fraction or 0) * _UNITS[unit] // 10 ** len(fraction)
+        at = found.end()
+    if not rest or total >= _LONGEST + negative:
+        raise ValueError(f"{text!r} is not a duration such as 1h30m, or too long")
+    return -total if negative else total
+
+
+def _reads(read: Callable[[str], Any]) -> Callable[[Any], bool]:
+    def accepts(value: Any) -> bool:
+        try:
+            return type(value) is str and read(value) is not None
+        except (Base64Error, ValueError):
+            return False
+
+    return accepts
 
 
 def _is_quantity(value: Any) -> bool:
@@ -164,30 +191,17 @@ def _is_int_or_string(value: Any) -> bool:
     return type(value) is str or (type(value) is int and -_INT32 <= value < _INT32)
 
 
-def _is_base64(value: Any) -> bool:
-    if type(value) is not str:
-        return False
-    try:
-        a2b_base64(value.replace("\n", "").replace("\r", ""), strict_mode=True)
-    except (Base64Error, ValueError):
-        return False
-    return True
-
-
-def _is_duration(value: Any) -> bool:
-    try:
-        return type(value) is str and nanoseconds(value) is not None
-    except ValueError:
-        return False
+def _base64(value: str) -> bytes:
+    return a2b_base64(value.replace("\n", "").replace("\r", ""), strict_mode=True)
 
 
 _READERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "time": (is_time, "a time such as 2026-01-02T03:04:05Z"),
-    "microtime": (_is_micro_time, "a time with microseconds, such as 2026-01-02T03:04:05.000000Z"),
-    "duration": (_is_duration, "a duration such as 1m30s"),
+    "microtime": (_reads(_MICRO_TIME.fullmatch), "a time with microseconds, such as 2026-01-02T03:04:05.000000Z"),
+    "duration": (_reads(nanoseconds), "a duration such as 1m30s"),
     "quantity": (_is_quantity, "a quantity such as 500m or 2Gi"),
     "intorstring": (_is_int_or_string, "a string or a 32-bit integer"),
-    "bytes": (_is_base64, "base64"),
+    "bytes": (_reads(_base64), "base64"),
     "schema or bool": (lambda value: type(value) in (bool, dict), "a boolean or a JSON schema"),
 }
 
@@ -277,27 +291,3 @@ _CANONICAL: dict[str, Callable[[Any], str]] = {
     "time": lambda value: times.format_time(times.parse(value)),
     "microtime": lambda value: times.format_micro_time(times.parse(value)),
 }
-
-_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-"""Nanoseconds."""
-_DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
-_LONGEST = 2**63
-_DURATION_DIGITS = 19
-"""Of 2**63."""
-
-
-def nanoseconds(text: str) -> int:
-    """How long a duration such as `1h30m` is (https://pkg.go.dev/time#ParseDuration). Raises ValueError."""
-    negative, rest = text[:1] == "-", text[1:] if text[:1] in ("-", "+") else text
-    total, at = 0, 0
-    while at < len(rest) and rest != "0":
-        found = _DURATION_PART.match(rest, at)
-        whole, fraction, unit = found.groups(default="") if found is not None else ("", "", "")
-        if found is None or not whole + fraction or len(whole.lstrip("0")) > _DURATION_DIGITS:
-            raise ValueError(f"{text!r} is not a duration such as 1h30m")
-        fraction = fraction[:_DURATION_DIGITS]  # the rest is less than a nanosecond
-        total += int(whole or 0) * _UNITS[unit] + int(fraction or 0) * _UNITS[unit] // 10 ** len(fraction)
-        at = found.end()
-    if not rest or total >= _LONGEST + negative:
-        raise ValueError(f"{text!r} is not a duration such as 1h30m, or too long")
-    return -total if negative else total

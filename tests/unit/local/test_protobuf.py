@@ -4,16 +4,14 @@
 tests/integration/local/test_views_on_the_real_server.py decodes what the real API server encodes.
 """
 
-import struct
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright.controller.local.apiserver.request.protobuf import ProtobufError, decode
-from trainwright.controller.local.types.model import EXTENSIONS, builtin
+from trainwright.controller.local.types.model import builtin
 
 
 def varint(value: int) -> bytes:
@@ -99,36 +97,6 @@ def test_json_inside() -> None:
     assert decode(body("v1", "ConfigMap", (1, message((17, message((7, b"")))))))["metadata"]["managedFields"] == [{}]
 
 
-def schema(*entries: tuple[int, int | bytes | str]) -> dict[str, Any]:
-    """What is made of the schema of a CRD's version."""
-    spec = number_of(f"{EXTENSIONS}.CustomResourceDefinition", "spec")
-    versions = number_of(f"{EXTENSIONS}.CustomResourceDefinitionSpec", "versions")
-    own = number_of(f"{EXTENSIONS}.CustomResourceDefinitionVersion", "schema")
-    inner = message((versions, message((own, message((1, message(*entries)))))))
-    document = decode(body("apiextensions.k8s.io/v1", "CustomResourceDefinition", (spec, inner)))
-    found: dict[str, Any] = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return found
-
-
-def test_schemas_of_definitions() -> None:
-    props = f"{EXTENSIONS}.JSONSchemaProps"
-    text = message((5, "string"))
-
-    def one(name: str, value: int | bytes | str) -> Any:
-        return schema((number_of(props, name), value))[name]
-
-    assert one("default", message((1, b'{"a":[1]}'))) == {"a": [1]}
-    assert one("items", message((1, text))) == {"type": "string"}
-    assert one("items", message((2, text), (2, text))) == [{"type": "string"}] * 2
-    assert one("additionalProperties", message((1, 1))) is True
-    assert one("additionalProperties", message((1, 1), (2, text))) == {"type": "string"}
-    assert one("dependencies", message((1, "d"), (2, message((2, "x"))))) == {"d": ["x"]}
-    assert one("x-kubernetes-int-or-string", 1) is True
-    number = number_of(props, "maximum")
-    inner = varint(number << 3 | 1) + struct.pack("<d", 1.5)
-    assert one("not", inner) == {"maximum": 1.5}
-
-
 def test_kinds() -> None:
     assert decode(body("", "", (1, METADATA)), ("v1", "Secret"))["kind"] == "Secret"
     options = decode(body("batch/v1", "DeleteOptions", (1, 0), (4, "Foreground"), (5, "All")))
@@ -142,6 +110,8 @@ def test_kinds() -> None:
     extra = message((1, "k"), (2, message((1, "x"), (1, "y"))))
     review = decode(body("authentication.k8s.io/v1", "TokenReview", (3, message((2, message((4, extra)))))))
     assert review["status"]["user"]["extra"] == {"k": ["x", "y"]}
+    with pytest.raises(ProtobufError, match="in JSON alone"):
+        decode(body("apiextensions.k8s.io/v1", "CustomResourceDefinition"))
     with pytest.raises(ProtobufError, match=r'no kind "Widget" is registered for version "example\.com/v1"'):
         decode(body("example.com/v1", "Widget"))
 
@@ -176,20 +146,6 @@ def test_broken_bodies(data: bytes, said: str) -> None:
     with pytest.raises(ProtobufError, match=said) as raised:
         decode(data)
     assert (raised.value.code, raised.value.reason) == (400, "BadRequest")
-
-
-def nested(levels: int) -> dict[str, Any]:
-    """What is made of a schema that is nested so deep."""
-    props = f"{EXTENSIONS}.JSONSchemaProps"
-    inner = b""
-    for _ in range(levels):
-        inner = entry(number_of(props, "not"), inner)
-    return schema((number_of(props, "not"), inner))
-
-
-def test_nesting_is_bounded() -> None:
-    with pytest.raises(ProtobufError, match="levels deep"):
-        nested(3_000)
 
 
 POD = body(

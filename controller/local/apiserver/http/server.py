@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from trainwright.api import names
@@ -48,15 +48,11 @@ _UNAUTHENTICATED = ANONYMOUS.groups[0]
 _AUTHENTICATION = "authentication.k8s.io"
 
 
-class Impersonation(NamedTuple):
-    """The user that headers `Impersonate-*` ask for, and what the one who asks needs the right to."""
+def impersonation(user: User, headers: Sequence[tuple[str, str]]) -> tuple[User, list[Attributes]] | None:
+    """The user that headers `Impersonate-*` ask for, and the rights that the one who asks needs; None without them.
 
-    user: User
-    rights: list[Attributes]
-
-
-def impersonation(user: User, headers: Sequence[tuple[str, str]]) -> Impersonation | None:
-    """Read the headers; None if they ask for no other user. Raises StatusError."""
+    Raises StatusError.
+    """
     one: dict[str, str] = {}
     groups: list[str] = []
     extra: dict[str, tuple[str, ...]] = {}
@@ -89,7 +85,7 @@ def impersonation(user: User, headers: Sequence[tuple[str, str]]) -> Impersonati
     status = _UNAUTHENTICATED if name == ANONYMOUS.name else AUTHENTICATED
     if status not in known and _UNAUTHENTICATED not in known:
         known = [*known, status]
-    return Impersonation(User(name, tuple(known), uid, extra), rights)
+    return User(name, tuple(known), uid, extra), rights
 
 
 def _known_groups(name: str, namespace: str, *, alone: bool) -> list[str]:
@@ -186,9 +182,9 @@ class APIServer:
         if user is None:
             raise errors.unauthorized()
         if (wanted := impersonation(user, request.impersonation)) is not None:
-            for right in wanted.rights:
+            for right in wanted[1]:
                 self._authorize(exchange, right)
-            user = exchange.impersonated = wanted.user
+            user = exchange.impersonated = wanted[0]
         wants = attributes_of(user, request, route)
         self._authorize(exchange, wants)
         if wants.verb == "get" and wants.group == "" and wants.combined in _CONNECTIONS:

@@ -5,6 +5,7 @@ import hashlib
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from aiohttp import WSMsgType, web
 
@@ -35,7 +36,7 @@ async def served(server: APIServer, tls: ssl.SSLContext, port: int = 0) -> Async
         ConfigurationError: the port cannot be used.
     """
     application = web.Application(client_max_size=LIMIT + 1)
-    application.router.add_route("*", "/{path:.*}", _Handler(server).answer)
+    application.router.add_route("*", "/{path:.*}", partial(_answer, server))
     runner = web.AppRunner(
         application,
         access_log=None,
@@ -48,45 +49,40 @@ async def served(server: APIServer, tls: ssl.SSLContext, port: int = 0) -> Async
         yield used
 
 
-class _Handler:
-    """Translates requests and answers."""
-
-    def __init__(self, server: APIServer) -> None:
-        self._server = server
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        try:
-            body = await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            return _whole(failure(too_large(f"limit is {LIMIT}")))
-        headers = [(name.lower(), _text(value)) for name, value in request.headers.items()]
-        asked = ServerRequest(
-            method=request.method,
-            path=_text(request.path),
-            query=[(_text(name), _text(value)) for name, value in request.query.items()],
-            headers=dict(headers),
-            impersonation=[header for header in headers if header[0].startswith("impersonate-")],
-            body=body,
-            client_certificate_user=_client_certificate_user(request),
-        )
-        with self._server.priority.client_request(request.method):
-            answer = await self._server.handle(asked)
-        if answer.upgrade is not None:
-            return await upgraded(request, answer.upgrade)
-        if answer.stream is None:
-            return _whole(answer)
-        response = web.StreamResponse(status=answer.status, headers=_headers(answer))
-        response.content_type = answer.content_type
-        response.enable_chunked_encoding()
-        await response.prepare(request)
-        try:
-            with suppress(ConnectionError):
-                async for chunk in answer.stream:
-                    await response.write(chunk)
-        finally:
-            if isinstance(answer.stream, AsyncGenerator):
-                await answer.stream.aclose()
-        return response
+async def _answer(server: APIServer, request: web.Request) -> web.StreamResponse:
+    """Translate a request and its answer."""
+    try:
+        body = await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        return _whole(failure(too_large(f"limit is {LIMIT}")))
+    headers = [(name.lower(), _text(value)) for name, value in request.headers.items()]
+    asked = ServerRequest(
+        method=request.method,
+        path=_text(request.path),
+        query=[(_text(name), _text(value)) for name, value in request.query.items()],
+        headers=dict(headers),
+        impersonation=[header for header in headers if header[0].startswith("impersonate-")],
+        body=body,
+        client_certificate_user=_client_certificate_user(request),
+    )
+    with server.priority.client_request(request.method):
+        answer = await server.handle(asked)
+    if answer.upgrade is not None:
+        return await upgraded(request, answer.upgrade)
+    if answer.stream is None:
+        return _whole(answer)
+    response = web.StreamResponse(status=answer.status, headers=_headers(answer))
+    response.content_type = answer.content_type
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    try:
+        with suppress(ConnectionError):
+            async for chunk in answer.stream:
+                await response.write(chunk)
+    finally:
+        if isinstance(answer.stream, AsyncGenerator):
+            await answer.stream.aclose()
+    return response
 
 
 def _text(sent: str) -> str:

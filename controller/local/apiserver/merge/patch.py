@@ -53,19 +53,19 @@ def _merge(into: Document, patch: Document) -> None:
             continue
         present = into.get(key)
         if type(present) is not dict:
-            into[key] = _without_nulls(value)
+            into[key] = without_nulls(value)
         elif type(value) is dict:
             _merge(present, value)
         else:
             into[key] = copied(value)
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """A value without the fields that are null; nulls that are items stay."""
     if type(value) is dict:
-        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
     if type(value) is list:
-        # Nulls that are items stay.
-        return [_without_nulls(inner) for inner in value]
+        return [without_nulls(inner) for inner in value]
     return value
 
 

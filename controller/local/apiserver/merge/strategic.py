@@ -8,7 +8,7 @@ The order of merged lists: https://git.k8s.io/design-proposals-archive/cli/prese
 from typing import Any
 
 from trainwright.controller.local.apiserver.errors import StatusError, bad_request, plain_internal
-from trainwright.controller.local.apiserver.merge.patch import Document, UnappliedPatchError
+from trainwright.controller.local.apiserver.merge.patch import Document, UnappliedPatchError, without_nulls
 from trainwright.controller.local.types.model import Field, Type
 from trainwright.controller.local.values import copied, json_text, quoted
 
@@ -76,17 +76,12 @@ def strategic_merge_patch(document: Document, patch: Document, kind: Type) -> Do
     return _merge(copied(document), copied(patch), kind)
 
 
-def _field(kind: Type, name: str) -> Field:
+def _field(kind: Type, name: str, *, of_list: bool = False) -> Field:
     found = kind.fields.get(name)
     if found is None:
         what = "is a map, whose objects are not merged" if kind.sort == "map" else f"has no field {quoted(name)}"
         raise plain_internal(f"{kind.name.rpartition('.')[2]} {what}")
-    return found
-
-
-def _list_field(kind: Type, name: str) -> Field:
-    found = _field(kind, name)
-    if found.type.kind != "array":
+    if of_list and found.type.kind != "array":
         raise plain_internal(f"{name} is not a list")
     return found
 
@@ -105,8 +100,7 @@ def _merge(into: Document, patch: Document, kind: Type) -> Document:
         elif name in into and type(into[name]) is type(value):
             _merge_field(into, name, value, kind, deletes=deletes)
         elif not deletes:
-            _drop_nulls(value)
-            _put(into, name, value)
+            _put(into, name, without_nulls(value))
     return into
 
 
@@ -116,7 +110,7 @@ def _merge_field(into: Document, name: str, value: Any, kind: Type, *, deletes: 
         inner = _field(kind, name)
         into[name] = value if inner.strategy == "replace" else _merge(into[name], value, inner.type)
     elif type(value) is list:
-        items = _list_field(kind, name)
+        items = _field(kind, name, of_list=True)
         if deletes or items.strategy == "merge":
             into[name] = _merge_lists(into[name], value, items, deletes=deletes)
         else:
@@ -167,8 +161,7 @@ def _merge_in_order(into: Document, patch: Document, directive: str, kind: Type)
     name = _directed_field(directive, _ORDER)
     live = _list(into[name]) if name in into else None
     change = _list(patch[name]) if name in patch else None
-    items = _list_field(kind, name)
-    _check_order(change or [], order, items.merge_key)
+    items = _field(kind, name, of_list=True)
     if live is None and change is None:
         return
     before = list(live or [])
@@ -180,7 +173,6 @@ def _merge_in_order(into: Document, patch: Document, directive: str, kind: Type)
         merged = _merge_lists(live, change, items, deletes=False)
     else:
         merged = change
-    _check_same_type(before, change or [])
     into[name] = ordered(merged, order, before, items.merge_key)
     patch.pop(name, None)
 
@@ -191,24 +183,13 @@ def _list(value: Any) -> Items:
     return value
 
 
-def _check_order(change: Items, order: Items, merge_key: str) -> None:
-    """The items of a patch must stand in the order that it gives."""
-    if not change or not order:
-        return
-    rest = iter(order)
-    for item in change:
-        if merge_key and type(item) is dict and _DIRECTIVE in item:
-            continue
-        if not any(item_identity(item, merge_key) == item_identity(other, merge_key) for other in rest):
-            raise plain_internal(
-                f"the order in the patch {json_text(change)} does not match {_ORDER} {json_text(order)}"
-            )
-
-
 def _merge_lists(live: Items, change: Items, items: Field, *, deletes: bool) -> Items:
     if not live and not change:
         return live
-    if _check_same_type(live, change) is not dict:
+    kind = type((change or live)[0])
+    if kind is list:
+        raise UnappliedPatchError("lists of lists are not supported")
+    if kind is not dict:
         if deletes:
             gone = {identity(item) for item in change}
             return [item for item in live if identity(item) not in gone]
@@ -220,22 +201,6 @@ def _merge_lists(live: Items, change: Items, items: Field, *, deletes: bool) -> 
         live, change = _apply_item_directives(live, change, merge_key)
         merged = _merge_items(live, change, items)
     return ordered(merged, change, live, merge_key)
-
-
-def _check_same_type(*lists: Items) -> type:
-    """The type of all items."""
-    found: type | None = None
-    for item in (item for items in lists for item in items):
-        if found is None:
-            found = type(item)
-            if found is list:
-                raise UnappliedPatchError("lists of lists are not supported")
-        elif type(item) is not found:
-            said = ", ".join(map(json_text, lists))
-            raise plain_internal(f"list element types are not identical: [{said}]")
-    if found is None:
-        raise plain_internal("no elements in any of the given slices")
-    return found
 
 
 def _distinct(items: Items) -> Items:
@@ -251,7 +216,7 @@ def _apply_item_directives(live: Items, change: Items, merge_key: str) -> tuple[
             rest.append(item)
         elif directive == "delete":
             gone = item_identity(item, merge_key)
-            live = [one for one in live if merge_key not in one or identity(one[merge_key]) != gone]
+            live = [one for one in live if one.get(merge_key) is None or identity(one[merge_key]) != gone]
         elif directive == "replace":
             replaces = True
         elif directive == "merge":
@@ -297,14 +262,3 @@ def _without_directives(value: Any) -> Any:
 
 def _is_directive(value: Any) -> bool:
     return type(value) is dict and _DIRECTIVE in value
-
-
-def _drop_nulls(value: Any) -> None:
-    if type(value) is dict:
-        for key in [key for key, inner in value.items() if inner is None]:
-            del value[key]
-        for inner in value.values():
-            _drop_nulls(inner)
-    elif type(value) is list:
-        for inner in value:
-            _drop_nulls(inner)

@@ -11,19 +11,17 @@ import base64
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.controller.local.types.model import (
-    EXTENSIONS,
     INT_OR_STRING,
     META,
     QUANTITY,
     RAW_EXTENSION,
-    SCHEMA_OR_BOOL,
-    SCHEMA_OR_LIST,
     Type,
     WireField,
     builtin,
@@ -35,7 +33,7 @@ Document = dict[str, Any]
 MAGIC = b"k8s\0"
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _DEEPEST = 100
-"""Levels of messages. Only schemas of CRDs nest without end; kube-apiserver allows more than anybody writes."""
+"""Levels of messages."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -113,6 +111,8 @@ def decode(body: bytes, default: tuple[str, str] | None = None) -> Document:
         api_version, kind = api_version or default[0], kind or default[1]
     # Options are kinds of every group.
     models = models_by_kind()
+    if api_version.startswith("apiextensions.k8s.io/"):
+        raise ProtobufError("definitions of custom resources are taken in JSON alone")
     model = models.get((api_version, kind)) or models.get(("v1", kind) if kind == "DeleteOptions" else ("", ""))
     try:
         fields = builtin(model or "").wire
@@ -203,7 +203,7 @@ def _value(kind: Type, wire: int, value: Value, depth: int) -> Any:
         case "number":
             return double(value)
     special = _SPECIAL.get(kind.name)
-    return _message(value, kind.wire, depth - 1) if special is None else special(value, depth - 1)
+    return _message(value, kind.wire, depth - 1) if special is None else special(value)
 
 
 def _bytes(wire: int, value: Value) -> bytes:
@@ -235,37 +235,27 @@ def _string(fields: Mapping[int, Value], number: int) -> str:
     return _text(value)
 
 
-def _quantity(data: bytes, _: int) -> str:
+def _quantity(data: bytes) -> str:
     return _string(_plain(data), 1)
 
 
-def _int_or_string(data: bytes, _: int) -> int | str:
+def _int_or_string(data: bytes) -> int | str:
     fields = _plain(data)
     return _string(fields, 3) if _number(fields, 1) == 1 else _number(fields, 2, 32)
 
 
-def _moment(data: bytes) -> datetime | None:
+def _moment(data: bytes, shown: Callable[[datetime], str]) -> str | None:
     """A point in time; None for the empty message, which is Go's zero time."""
     if not data:
         return None
     fields = _plain(data)
     try:
-        return _EPOCH + timedelta(seconds=_number(fields, 1), microseconds=_number(fields, 2, 32) // 1000)
+        return shown(_EPOCH + timedelta(seconds=_number(fields, 1), microseconds=_number(fields, 2, 32) // 1000))
     except OverflowError as error:
         raise ProtobufError("a time is out of range") from error
 
 
-def _time(data: bytes, _: int) -> str | None:
-    moment = _moment(data)
-    return None if moment is None else format_time(moment)
-
-
-def _micro_time(data: bytes, _: int) -> str | None:
-    moment = _moment(data)
-    return None if moment is None else format_micro_time(moment)
-
-
-def _json(data: bytes, _: int) -> Any:
+def _json(data: bytes) -> Any:
     raw = _plain(data).get(1, b"")
     if not raw:
         return None
@@ -275,42 +265,15 @@ def _json(data: bytes, _: int) -> Any:
         raise ProtobufError(f"a field that holds JSON is malformed: {error}") from error
 
 
-def _schema(data: bytes, depth: int) -> Document:
-    return _message(data, builtin(f"{EXTENSIONS}.JSONSchemaProps").wire, depth)
-
-
-def _schemas(data: bytes, number: int, depth: int) -> list[Document]:
-    return [_schema(_bytes(wire, value), depth) for found, wire, value in entries(data) if found == number]
-
-
-def _schema_or_list(data: bytes, depth: int) -> Any:
-    single = _schemas(data, 1, depth)
-    return single[-1] if single else _schemas(data, 2, depth)
-
-
-def _schema_or_bool(data: bytes, depth: int) -> Any:
-    single = _schemas(data, 2, depth)
-    return single[-1] if single else _number(_plain(data), 1) != 0
-
-
-def _schema_or_texts(data: bytes, depth: int) -> Any:
-    single = _schemas(data, 1, depth)
-    return single[-1] if single else _texts(data, 2)
-
-
 def _texts(data: bytes, number: int) -> list[str]:
     return [_text(_bytes(wire, value)) for found, wire, value in entries(data) if found == number]
 
 
-_SPECIAL: Mapping[str, Callable[[bytes, int], Any]] = {
+_SPECIAL: Mapping[str, Callable[[bytes], Any]] = {
     QUANTITY: _quantity,
     INT_OR_STRING: _int_or_string,
     RAW_EXTENSION: _json,
-    f"{META}.Time": _time,
-    f"{META}.MicroTime": _micro_time,
+    f"{META}.Time": partial(_moment, shown=format_time),
+    f"{META}.MicroTime": partial(_moment, shown=format_micro_time),
     f"{META}.FieldsV1": _json,
-    f"{EXTENSIONS}.JSON": _json,
-    SCHEMA_OR_LIST: _schema_or_list,
-    SCHEMA_OR_BOOL: _schema_or_bool,
-    f"{EXTENSIONS}.JSONSchemaPropsOrStringArray": _schema_or_texts,
 }

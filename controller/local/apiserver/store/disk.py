@@ -8,7 +8,7 @@ exclusive locking mode needs no shared memory, so it works in home folders on a 
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from trainwright.api.errors import UserError
 
 FORMAT = 1
-"""The version of the tables. A file of another one is refused, unless a migration from it is written here."""
+"""The version of the tables. A file of another one is refused."""
 _APPLICATION = 0x54574C43
 """Marks the file as ours: `TWLC`."""
 _SLICE = 100
@@ -79,9 +79,6 @@ class Disk:
     def __init__(self, path: Path) -> None:
         """Open or create it. Raises StateFileError: it is in use, damaged, or of another program or version."""
         self.path = path
-        self._spared: list[int] = []
-        """Forgotten changes that are still in the file: the newest one, and those that could not be deleted. They must
-        not outlive those that follow them: a hole in the history would look as if nothing had happened there."""
         new = not path.exists()
         if new:
             # Before there is anything in it: nobody else may read it, not even for a moment.
@@ -119,13 +116,7 @@ class Disk:
         elif application != _APPLICATION:
             run("ROLLBACK")
             raise StateFileError(f"{self.path} is not the state of a local cluster; use another folder")
-        elif version > FORMAT:
-            run("ROLLBACK")
-            raise StateFileError(
-                f"{self.path} was written by a newer version (format {version}, this one reads {FORMAT}); "
-                "upgrade, or use another folder"
-            )
-        elif version < FORMAT:
+        elif version != FORMAT:
             run("ROLLBACK")
             raise StateFileError(
                 f"{self.path} has format {version}, which this version cannot read (it reads {FORMAT}); nothing was "
@@ -135,15 +126,12 @@ class Disk:
 
     def objects(self) -> Iterator[DiskRow]:
         """All current objects, in the order of their keys."""
-        rows = self._connection.execute("SELECT collection, namespace, name, version, body FROM objects")
+        rows = self._connection.execute(f"SELECT {', '.join(DiskRow._fields)} FROM objects")  # noqa: S608
         return (DiskRow(*row) for row in rows)
 
     def changes(self) -> Iterator[ChangeRow]:
         """The history, oldest first."""
-        rows = self._connection.execute(
-            "SELECT version, type, collection, namespace, name, body, before, before_version, moment"
-            " FROM changes ORDER BY version"
-        )
+        rows = self._connection.execute(f"SELECT {', '.join(ChangeRow._fields)} FROM changes ORDER BY version")  # noqa: S608
         return (ChangeRow(*row) for row in rows)
 
     def commit(self, changes: Sequence[ChangeRow]) -> None:
@@ -163,20 +151,17 @@ class Disk:
                         (change.collection, change.namespace, change.name, change.version, change.body),
                     )
 
-    def forget(self, versions: Iterable[int] = ()) -> bool:
-        """Delete a slice of these and earlier named changes, and free its space. Returns whether more are left."""
-        numbers = self._spared = [*self._spared, *versions]
-        part, rest = numbers[:_SLICE], numbers[_SLICE:]
+    def forget(self, through: int) -> bool:
+        """Delete a slice of the changes up to a version, and free its space. Returns whether more may be left."""
         with self._transaction():
             # The newest change stays, for the version of the cluster.
-            self._connection.executemany(
-                "DELETE FROM changes WHERE version=? AND version < (SELECT max(version) FROM changes)",
-                [(number,) for number in part],
+            deleted = self._connection.execute(
+                "DELETE FROM changes WHERE version IN (SELECT version FROM changes WHERE version <= ?"
+                " AND version < (SELECT max(version) FROM changes) ORDER BY version LIMIT ?)",
+                (through, _SLICE),
             )
-        (newest,) = self._connection.execute("SELECT max(version) FROM changes").fetchone()
-        self._spared = [*([newest] if newest in part else []), *rest]
         self._connection.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
-        return bool(rest)
+        return deleted.rowcount == _SLICE
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

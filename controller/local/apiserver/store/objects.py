@@ -188,10 +188,10 @@ class Collection:
 
     __slots__ = ("_order", "by_name", "changed", "forgotten", "history", "name", "watches")
 
-    def __init__(self, name: str, oldest: int, objects: Mapping[ObjectName, StoredObject] | None = None) -> None:
+    def __init__(self, name: str, oldest: int) -> None:
         self.name = name
-        self.by_name: dict[ObjectName, StoredObject] = dict(objects or {})
-        self._order: list[tuple[str, ObjectName]] = sorted((name.sort_key, name) for name in self.by_name)
+        self.by_name: dict[ObjectName, StoredObject] = {}
+        self._order: list[tuple[str, ObjectName]] = []
         self.changed = 0
         """Rises with each change."""
         self.history: deque[StoreChange] = deque()
@@ -199,9 +199,6 @@ class Collection:
         """The version of the newest change that history no longer has."""
         self.watches: dict[StoreWatch, None] = {}
         """In the order in which they began, which is that in which they are told."""
-
-    def __len__(self) -> int:
-        return len(self.by_name)
 
     def put(self, one: StoredObject) -> None:
         """Add or replace an object."""

@@ -6,7 +6,7 @@ import logging
 import sqlite3
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -36,8 +36,6 @@ _SLICE = 500
 """Changes that are forgotten in one turn of the event loop."""
 _ROOM_SECONDS = 1.0
 """How often a commit is tried again while the disk is full."""
-_CHATTY = ("leases.coordination.k8s.io", "events")
-"""Collections that write all the time. Their history goes first where room is short."""
 _BEGINNING = 1
 """The version of a new etcd."""
 
@@ -116,11 +114,6 @@ class ObjectStore:
         self._notified = self._version
         for collection in self._collections.values():
             collection.forgotten = max(collection.forgotten, self._oldest)
-        for name in _CHATTY:
-            # Where room was short, their history went first, and the file does not say how far.
-            chatty = self.collection(name)
-            first = chatty.history[0].version - 1 if chatty.history else self._version
-            chatty.forgotten = max(chatty.forgotten, first)
 
     def begin_with(self, objects: Iterable[tuple[str, StoredObject]]) -> None:
         """Take over the objects of another store, by collection; for a store in memory without any write."""
@@ -174,25 +167,11 @@ class ObjectStore:
         """The objects of a namespace, or of all, decoded."""
         return [one.document() for one in self.collection(collection).listed(namespace)]
 
-    def at(self, collection: str, version: int) -> Collection:
-        """A collection as it was at a version. Raises Expired if that is too long ago."""
+    def changed_since(self, collection: str, version: int) -> bool:
+        """Whether an object of a collection changed, or may have changed, after a version."""
         current = self.collection(collection)
         version = self._from_the_beginning(version)
-        if version >= self._version or not current.history or current.history[-1].version <= version:
-            if version < current.forgotten:
-                raise Expired(version, current.forgotten)
-            return current
-        if version < current.forgotten:
-            raise Expired(version, current.forgotten)
-        then = dict(current.by_name)
-        for change in reversed(current.history):
-            if change.version <= version:
-                break
-            if change.before is None:
-                then.pop(change.name, None)
-            else:
-                then[change.name] = change.before
-        return Collection(collection, current.forgotten, then)
+        return version < current.forgotten or (bool(current.history) and current.history[-1].version > version)
 
     def watch(self, collection: str, since: int) -> StoreWatch:
         """The changes of a collection after a version; close with `unwatch`. Raises Expired if that is too long ago."""
@@ -352,49 +331,22 @@ class ObjectStore:
 
         It works in slices: between two of them the event loop answers requests, and the file takes their commits.
         """
-        limit = self._now() - keep
-        forgotten = [version async for version in self._too_old(limit)]
-        if self._history_bytes > HISTORY_BYTES:
-            for chatty in (True, False):  # chatty collections first, then the oldest
-                forgotten += [version async for version in self._make_room(only_chatty=chatty)]
-        if self._disk is not None and self._writer is not None:
-            await self._take_out(self._disk, self._writer, forgotten)
-
-    async def _too_old(self, limit: float) -> AsyncIterator[int]:
-        done = 0
-        # What is not in the file yet cannot be taken out of it.
-        while self._history and self._history[0].moment < limit and self._history[0].version <= self._notified:
-            change = self._history.popleft()
-            self._forget(change)
-            yield change.version
+        limit, done = self._now() - keep, 0
+        while self._history and (self._history[0].moment < limit or self._history_bytes > HISTORY_BYTES):
+            # What is not in the file yet cannot be taken out of it.
+            if self._history[0].version > self._notified:
+                break
+            self._forget(self._history.popleft())
             done += 1
             if done % _SLICE == 0:
                 await asyncio.sleep(0)
-
-    async def _make_room(self, *, only_chatty: bool) -> AsyncIterator[int]:
-        """Forget the oldest changes until half of the room is free."""
-        kept: list[StoreChange] = []
-        for done in range(1, len(self._history) + 1):
-            # Changes are added on the right meanwhile; the collections forget theirs from the left, in this order.
-            if self._history_bytes <= HISTORY_BYTES // 2 or self._history[0].version > self._notified:
-                break
-            change = self._history.popleft()
-            if change.collection in _CHATTY or not only_chatty:
-                self._forget(change)
-                yield change.version
-            else:
-                kept.append(change)
-            if done % _SLICE == 0:
-                await asyncio.sleep(0)
-        self._history.extendleft(reversed(kept))
-
-    async def _take_out(self, disk: Disk, writer: ThreadPoolExecutor, versions: list[int]) -> None:
-        """Delete changes from the file. Each slice waits behind the commits that came before it."""
+        if self._disk is None or self._writer is None:
+            return
         loop = asyncio.get_running_loop()
         try:
-            more = bool(versions) and await loop.run_in_executor(writer, disk.forget, versions)
-            while more:
-                more = await loop.run_in_executor(writer, disk.forget)
+            # Each slice waits behind the commits that came before it.
+            while await loop.run_in_executor(self._writer, self._disk.forget, self._oldest):
+                pass
         except (OSError, sqlite3.Error) as error:
             # Nothing is lost: the next compaction tries again, and until then the file grows.
             log.warning("old changes stay in the state file until the next compaction: %s", error)

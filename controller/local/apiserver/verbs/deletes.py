@@ -75,24 +75,24 @@ class Deletes:
         meta = document["metadata"]
         check_preconditions(call, options, meta)
         strategy.before_delete(document)
-        grace = self._grace(call, options, document)
-        if grace.pending:
+        seconds = _begin_grace(call, options, document)
+        if seconds is not None and seconds < 0:
             await self._store.committed()
             return document, False
         before = await self._conversions.served(served, existing.document())
         request = AdmissionRequest(call, "DELETE", None, before, options.as_write)
         await self._admission.mutate(request)
         await self._admission.validate(request)
-        self._set_policy(call, options, meta)
+        _set_policy(call, options, meta)
         waits = bool(meta.get("finalizers")) or strategy.is_held(document)
-        if not grace.graceful and waits:
-            self._mark(call, document)
-        stays = waits or grace.seconds > 0
+        if seconds is None and waits:
+            _mark(call, document)
+        stays = waits or bool(seconds)
         if options.dry_run:
             await self._store.committed()
             return document, not stays
         marked = await self._conversions.stored(served, document)
-        if (grace.graceful or waits) and document != before:
+        if (seconds is not None or waits) and document != before:
             existing = self._store.write(served.stored_in, call.key, marked, existing)
         if not stays:
             # Nothing is awaited between the mark, which watchers see first, and the removal: the client may go at any
@@ -101,62 +101,60 @@ class Deletes:
         await self._store.committed()
         return await self._conversions.served(served, existing.document()), not stays
 
-    def _grace(self, call: RequestInfo, options: DeleteOptions, document: Document) -> "_Grace":
-        """Mark a graceful deletion in the metadata, and say what it means."""
-        strategy, meta = call.resource.strategy, document["metadata"]
-        asked = 1 if options.grace is not None and options.grace < 0 else options.grace
-        if not strategy.graceful:
-            return _Grace()
-        period: int | None = meta.get("deletionGracePeriodSeconds")
-        if meta.get("deletionTimestamp"):
-            if not period:
-                return _Grace()
-            if asked is None or asked >= period:
-                return _Grace(pending=True)
-            moment = times.parse(meta["deletionTimestamp"]) - timedelta(seconds=period) + timedelta(seconds=asked)
-            if moment < call.now:
-                moment, asked = call.now, min(asked, 1)
-            meta["deletionTimestamp"] = times.format_time(moment)
-            meta["deletionGracePeriodSeconds"] = asked
-            return _Grace(graceful=True, seconds=asked)
-        seconds = strategy.grace_of(document, asked)
-        if seconds is None:
-            return _Grace()
-        meta["deletionTimestamp"] = times.format_time(call.now + timedelta(seconds=seconds))
-        meta["deletionGracePeriodSeconds"] = seconds
-        if meta.get("generation"):
+
+def _begin_grace(call: RequestInfo, options: DeleteOptions, document: Document) -> int | None:
+    """Mark a graceful deletion in the metadata. Returns its seconds.
+
+    None for another deletion, -1 for an object that is being deleted and that this request does not change.
+    """
+    strategy, meta = call.resource.strategy, document["metadata"]
+    asked = 1 if options.grace is not None and options.grace < 0 else options.grace
+    if not strategy.graceful:
+        return None
+    period: int | None = meta.get("deletionGracePeriodSeconds")
+    if meta.get("deletionTimestamp"):
+        if not period:
+            return None
+        if asked is None or asked >= period:
+            return -1
+        moment = times.parse(meta["deletionTimestamp"]) - timedelta(seconds=period) + timedelta(seconds=asked)
+        if moment < call.now:
+            moment, asked = call.now, min(asked, 1)
+        meta["deletionTimestamp"] = times.format_time(moment)
+        meta["deletionGracePeriodSeconds"] = asked
+        return asked
+    seconds = strategy.grace_of(document, asked)
+    if seconds is None:
+        return None
+    meta["deletionTimestamp"] = times.format_time(call.now + timedelta(seconds=seconds))
+    meta["deletionGracePeriodSeconds"] = seconds
+    if meta.get("generation"):
+        meta["generation"] += 1
+    strategy.begin_deletion(document)
+    return seconds
+
+
+def _set_policy(call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
+    """Set or remove the finalizers that tell the garbage collector what to do with dependents."""
+    strategy, old = call.resource.strategy, meta.get("finalizers") or []
+    policy = _policy(options, old, by_default=strategy.orphans_by_default)
+    new = [*(name for name in old if name not in (ORPHAN, FOREGROUND)), *([policy] if policy else [])]
+    if strategy.collects_garbage and set(new) != set(old):
+        set_or_drop(meta, "finalizers", new or None)
+
+
+def _mark(call: RequestInfo, document: Document) -> None:
+    meta = document["metadata"]
+    plain = call.resource.strategy.marks_time_only
+    begins = not meta.get("deletionTimestamp")
+    if begins or times.parse(meta["deletionTimestamp"]) > call.now:
+        meta["deletionTimestamp"] = times.format_time(call.now)
+    if begins:
+        if meta.get("generation") and not plain:
             meta["generation"] += 1
-        strategy.begin_deletion(document)
-        return _Grace(graceful=True, seconds=seconds)
-
-    def _set_policy(self, call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
-        """Set or remove the finalizers that tell the garbage collector what to do with dependents."""
-        strategy, old = call.resource.strategy, meta.get("finalizers") or []
-        policy = _policy(options, old, by_default=strategy.orphans_by_default)
-        new = [*(name for name in old if name not in (ORPHAN, FOREGROUND)), *([policy] if policy else [])]
-        if strategy.collects_garbage and set(new) != set(old):
-            set_or_drop(meta, "finalizers", new or None)
-
-    def _mark(self, call: RequestInfo, document: Document) -> None:
-        meta = document["metadata"]
-        plain = call.resource.strategy.marks_time_only
-        begins = not meta.get("deletionTimestamp")
-        if begins or times.parse(meta["deletionTimestamp"]) > call.now:
-            meta["deletionTimestamp"] = times.format_time(call.now)
-        if begins:
-            if meta.get("generation") and not plain:
-                meta["generation"] += 1
-            call.resource.strategy.begin_deletion(document)
-        if not plain:
-            meta["deletionGracePeriodSeconds"] = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Grace:
-    graceful: bool = False
-    pending: bool = False
-    """It is being deleted, and this request changes nothing."""
-    seconds: int = 0
+        call.resource.strategy.begin_deletion(document)
+    if not plain:
+        meta["deletionGracePeriodSeconds"] = 0
 
 
 def _policy(options: DeleteOptions, finalizers: list[str], *, by_default: bool) -> str:

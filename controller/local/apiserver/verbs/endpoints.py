@@ -55,6 +55,7 @@ class Endpoints:
         sub = call.resource.subresources.get(call.subresource)
         if sub is not None and not custom and VERBS.get(method) not in sub.verbs:
             raise errors.method_not_allowed()
+        call.negotiate()
         match method:
             case "GET" | "HEAD":
                 return await self._read(call)
@@ -85,14 +86,12 @@ class Endpoints:
         return await self._reads.list(call, options)
 
     async def _create(self, call: RequestInfo) -> ServerResponse:
-        call.negotiate()
         options = write_options(call.request, "CreateOptions")
         document = bodies.read_object(call, options)
         call.resource.strategy.default(document)
         return shown(call, await self._writes.create(call, document, options), 201)
 
     async def _replace(self, call: RequestInfo) -> ServerResponse:
-        call.negotiate()
         options = write_options(call.request, "UpdateOptions")
         create = call.resource.strategy.create_on_update and not call.subresource
         return await self._update(call, _replacement(call, options), options, create=create)
@@ -103,7 +102,6 @@ class Endpoints:
         types = (JSON_PATCH, MERGE_PATCH, *strategic, *(() if is_scale(call) else (APPLY_PATCH,)))
         if media not in types:
             raise errors.unsupported_media_type(types) if call.resource.custom else errors.no_such_patch()
-        call.negotiate()
         apply = media == APPLY_PATCH
         options = write_options(call.request, "PatchOptions", apply=apply)
         made = _application(call, options) if apply else _patching(call, media, options)
@@ -116,7 +114,6 @@ class Endpoints:
         return shown(call, at_endpoint(call, made), 201 if created else 200)
 
     async def _delete(self, call: RequestInfo) -> ServerResponse:
-        call.negotiate()
         options = deletes.read_options(call)
         warning = call.resource.strategy.deletion_warning
         if warning and not options.policy and options.orphans is None:
@@ -129,7 +126,6 @@ class Endpoints:
 
     async def _delete_collection(self, call: RequestInfo) -> ServerResponse:
         """Delete all objects of a collection that match."""
-        call.negotiate()
         options = deletes.read_options(call)
         items, version, _, _ = await self._reads.select(call, list_options(call), selection_of(call))
         for one in items:

@@ -37,7 +37,7 @@ from trainwright.controller.local.podaccess import (
     PortSource,
     UnavailableError,
 )
-from trainwright.controller.local.types.errors import DocumentError, forbidden, invalid, not_supported, required
+from trainwright.controller.local.types.errors import forbidden, invalid, not_supported, required
 from trainwright.controller.local.types.go_json import is_time
 
 
@@ -188,19 +188,16 @@ def _log_request(call: RequestInfo) -> LogRequest:
     request = call.request
     tail, limit, since = (request.number(name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     since_time = _moment(request.param("sinceTime"))
-    found: list[DocumentError] = []
-    if tail is not None and tail < 0:
-        found.append(invalid("tailLines", tail, "must be greater than or equal to 0"))
-    if limit is not None and limit < 1:
-        found.append(invalid("limitBytes", limit, "must be greater than 0"))
-    if since is not None and since_time is not None:
+    since_both = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+    checks = (
+        (tail is not None and tail < 0, invalid("tailLines", tail, "must be greater than or equal to 0")),
+        (limit is not None and limit < 1, invalid("limitBytes", limit, "must be greater than 0")),
         # Messages name the path of an error that is about no single field so.
-        found.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
-    elif since is not None and since < 1:
-        found.append(invalid("sinceSeconds", since, "must be greater than 0"))
-    if request.has_param("stream"):
-        found.append(forbidden("stream", "may not be specified"))
-    if found:
+        (since is not None and since_time is not None, forbidden("[]", since_both)),
+        (since is not None and not since_time and since < 1, invalid("sinceSeconds", since, "must be greater than 0")),
+        (request.has_param("stream"), forbidden("stream", "may not be specified")),
+    )
+    if found := [error for wrong, error in checks if wrong]:
         raise errors.invalid("", "PodLogOptions", call.name, found)
     return LogRequest(
         container=request.param("container"),

@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.request.lists import (
     parsed_version,
     selection_of,
 )
-from trainwright.controller.local.apiserver.store import Expired, ObjectStore, StoredObject
+from trainwright.controller.local.apiserver.store import ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.verbs.scale import is_scale, read_at_endpoint
 from trainwright.controller.local.apiserver.views.tables import (
     partial_metadata,
@@ -89,7 +89,6 @@ class ResourceReads:
 
     async def get(self, call: RequestInfo) -> ServerResponse:
         """One object. Raises StatusError."""
-        call.negotiate()
         await self.reach(parsed_version(call.request.param("resourceVersion"), errors.plain_internal))
         one = await self.stored(call)
         if not call.form and not is_scale(call):
@@ -107,7 +106,6 @@ class ResourceReads:
 
     async def list(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """A list, or a page of one. Raises StatusError."""
-        call.negotiate()
         selection = selection_of(call)
         items, version, next_page, remaining = await self.select(call, options, selection)
         return self.listed(call, items, list_metadata(version, next_page, remaining))
@@ -127,18 +125,19 @@ class ResourceReads:
     async def select(
         self, call: RequestInfo, options: ListOptions, selection: ObjectSelection
     ) -> tuple[Sequence[StoredObject], int, str, int | None]:
-        """The objects of a list, its version, the token of the next page, and how many are left."""
+        """The objects of a list, its version, the token of the next page, and how many are left.
+
+        A later page has the version of the first one and the objects that there are now. A watch from that version
+        tells of what changed between them.
+        """
         asked = parsed_version(options.version, errors.bad_request)
         await self.reach(asked)
-        version, after = self._store.version, ""
-        if options.page is not None:
-            version, after = options.page.version if options.page.version > 0 else version, options.page.after
-        elif options.match == "Exact" or (options.limit and asked and not options.match):
+        version, after = (options.page.version, options.page.after) if options.page else (self._store.version, "")
+        collection = self._store.collection(call.resource.stored_in)
+        if options.match == "Exact":
+            if self._store.changed_since(collection.name, asked):
+                raise errors.expired("The resourceVersion for the provided list is too old.")
             version = asked
-        try:
-            collection = self._store.at(call.resource.stored_in, version)
-        except Expired as error:
-            raise self._expired(options) from error
         matches, single = selection.stored, "" if after else selection.single
         chosen: list[StoredObject] = []
         more = 0
@@ -152,7 +151,7 @@ class ResourceReads:
                     break
             elif matches(one):
                 chosen.append(one)
-        await self._store.committed(min(version, self._store.version))
+        await self._store.committed()
         if not more:
             return chosen, version, "", None
         token = Continuation(version, chosen[-1].name.sort_key).token()
@@ -168,20 +167,6 @@ class ResourceReads:
             if loop.time() >= end:
                 raise errors.too_large_version(version, self._store.version)
             await asyncio.sleep(0.05)
-
-    def _expired(self, options: ListOptions) -> errors.StatusError:
-        if options.page is None:
-            return errors.expired("The resourceVersion for the provided list is too old.")
-        token = Continuation(-1, options.page.after).token()
-        error = errors.expired(
-            "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-            "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
-            "the results. Continuing with the provided token results in an inconsistent list - objects that were "
-            "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
-            "list."
-        )
-        error.list_metadata = {"continue": token}
-        return error
 
 
 def formed(

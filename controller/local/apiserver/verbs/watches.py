@@ -51,7 +51,6 @@ class Watches:
     async def watch(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """Begin a watch. Raises StatusError."""
         check_include(call.request.param("includeObject"))
-        call.negotiate()
         frames = _Frames(call)
         version = parsed_version(options.version, errors.plain_internal)
         if call.form.endswith("List"):

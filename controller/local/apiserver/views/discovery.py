@@ -33,28 +33,22 @@ class DiscoveryGroup:
         return next(iter(self.versions))
 
 
-_ORDER = (
-    *("", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io"),
-    *("autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io"),
-    *("storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io"),
-    *("coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io"),
-)
-
-
 def groups_of(resources: Iterable[Resource]) -> tuple[DiscoveryGroup, ...]:
-    """Resources by group and version: Kubernetes' own groups in its order, then the others by name.
+    """Resources by group and version: Kubernetes' own groups as they come, then the others by name.
 
     Versions of custom resources are ordered by priority, those of built-in ones as they come.
     """
     found: dict[str, dict[str, list[Resource]]] = {}
     for resource in resources:
         found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
-    names = sorted(found, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
-    return tuple(DiscoveryGroup(name, _ordered_versions(found[name])) for name in names)
+    custom = {
+        name: all(one.custom for served in versions.values() for one in served) for name, versions in found.items()
+    }
+    names = sorted(found, key=lambda name: (custom[name], name if custom[name] else ""))
+    return tuple(DiscoveryGroup(name, _ordered(found[name], custom=custom[name])) for name in names)
 
 
-def _ordered_versions(found: Mapping[str, list[Resource]]) -> dict[str, tuple[Resource, ...]]:
-    custom = all(resource.custom for resources in found.values() for resource in resources)
+def _ordered(found: Mapping[str, list[Resource]], *, custom: bool) -> dict[str, tuple[Resource, ...]]:
     order = sorted(found, key=version_priority) if custom else found
     return {version: tuple(sorted(found[version], key=lambda resource: resource.plural)) for version in order}
 

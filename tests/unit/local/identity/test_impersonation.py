@@ -23,7 +23,7 @@ AUTHENTICATED, ACCOUNT = "system:authenticated", "system:serviceaccount:ns:a"
 
 def asked(*headers: tuple[str, str]) -> User | None:
     found = impersonation(ANONYMOUS, headers)
-    return found.user if found is not None else None
+    return found[0] if found is not None else None
 
 
 @pytest.mark.parametrize(("name", "headers", "groups"), CASES["groups"])
