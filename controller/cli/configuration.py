@@ -92,12 +92,25 @@ def _decode(data: Any, path: Path) -> tuple[Configuration, list[str]]:
     for name, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if data.get(name, expected) != expected:
             raise ConfigurationError(f"{path}: {name} must be {expected}, not {data[name]!r}")
-    try:
-        configuration = msgspec.convert(data, Configuration)
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$")
-        field = where.rstrip("`").lstrip(".")
-        raise ConfigurationError(f"{path}: {field}: {what}" if field else f"{path}: {what}") from error
-    # One without a value is let through: it says nothing.
-    unknown = (path for path, value, _ in unknown_fields(Configuration, data) if value is not None)
-    return configuration, [f"{'.'.join(map(str, path))}: unknown field" for path in unknown]
+    # An unknown field without a value is let through: it says nothing.
+    unknown = [path for path, value, _ in unknown_fields(Configuration, data) if value is not None]
+    problems = [f"{'.'.join(map(str, path))}: unknown field" for path in unknown]
+    while True:
+        try:
+            return msgspec.convert(data, Configuration), problems
+        except msgspec.ValidationError as error:
+            what, _, where = str(error).partition(" - at `")
+            field = where.rpartition("$")[2].rstrip("`").lstrip(".")
+            problems.append(f"{field}: {what}" if field else what)
+            # The library stops at the first one; the next is found without it.
+            if not _leave_out(data, field.partition("[")[0].split(".")):
+                _refuse(path, problems)
+
+
+def _leave_out(data: dict[str, Any], names: Sequence[str]) -> bool:
+    """Remove a field; False: there is none of this path."""
+    *sections, name = names
+    place: Any = data
+    for section in sections:
+        place = place.get(section) if isinstance(place, dict) else None
+    return isinstance(place, dict) and place.pop(name, None) is not None

@@ -150,7 +150,7 @@ async def test_what_is_fetched_shows_as_bytes_and_files_and_not_as_a_percentage(
     hub.faults.append(half)
     file = sample(shell)
     text = await asyncio.to_thread(Path(file).read_text)
-    job = text.replace("  name: models-and-data\n  namespace: default\nspec:\n  initializer:", _ASKING)
+    job = text.replace("  name: models-and-data\nspec:\n  initializer:", _ASKING)
     assert _ASKING in job
     await asyncio.to_thread(Path(file).write_text, job)
     assert (await local(shell, "up")).returncode == 0
@@ -250,7 +250,4 @@ async def shown_while(running: "asyncio.Task[subprocess.CompletedProcess[str]]",
     return shown
 
 
-_ASKING = (
-    "  annotations: {trainwright.dev/progress: file}\n"
-    "  name: models-and-data\n  namespace: default\nspec:\n  initializer:"
-)
+_ASKING = "  annotations: {trainwright.dev/progress: file}\n  name: models-and-data\nspec:\n  initializer:"

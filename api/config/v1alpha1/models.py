@@ -5,7 +5,7 @@
 """The structs of config.trainer.kubeflow.org/v1alpha1; import them from the package."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import field
 
@@ -126,6 +126,20 @@ class LeaderElectionConfiguration(Struct, kw_only=True):
     """Name of the Lease. Unset means trainer.kubeflow.org."""
     resource_namespace: str | None = field(name="resourceNamespace", default=None)
     """Its namespace. Empty means the manager's own."""
+
+
+class Logging(Struct, kw_only=True):
+    """What the manager logs. Options of its command line take precedence."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "level": "info",
+        "format": "auto",
+    }
+
+    level: Literal["debug", "info", "warning", "error"] | None = None
+    """The lowest level that is logged."""
+    format: Literal["auto", "json", "text"] | None = None
+    """Format of each line; auto is json in a cluster and text elsewhere."""
 
 
 class MetricsAuth(Struct, kw_only=True):
@@ -318,6 +332,7 @@ class Configuration(Struct, kw_only=True):
         "client_connection": {},
         "status_server": {},
         "progress": {},
+        "logging": {},
         "recovery": {},
     }
 
@@ -347,6 +362,8 @@ class Configuration(Struct, kw_only=True):
     """
     tls: TLSOptions | None = None
     """TLS of all servers."""
+    logging: Logging | None = None
+    """What the manager logs. An edit takes effect while it runs, within a minute or two."""
     cleanup: Cleanup | None = None
     """What is deleted some time after TrainJobs have ended. Unset means nothing, whatever annotations of TrainJobs
     say.
@@ -366,6 +383,7 @@ class Configuration(Struct, kw_only=True):
     status_server_or_empty = OrEmpty(StatusServer)
     progress_or_empty = OrEmpty(Progress)
     tls_or_empty = OrEmpty(TLSOptions)
+    logging_or_empty = OrEmpty(Logging)
     cleanup_or_empty = OrEmpty(Cleanup)
     recovery_or_empty = OrEmpty(Recovery)
     plugins_or_empty = OrEmpty(Plugins)

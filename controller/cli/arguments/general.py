@@ -192,13 +192,15 @@ exit codes:
                 type=webhook_url,
             ),
             argument(
-                "--log-level", "lowest level that is logged (default: %(default)s)", choices=LEVELS, default="info"
+                "--log-level",
+                "lowest level that is logged (default: that of the Configuration, or info)",
+                choices=LEVELS,
             ),
             argument(
                 "--log-format",
-                "format of the log; auto is json in a cluster and text elsewhere (default: %(default)s)",
+                "format of the log; auto is json in a cluster and text elsewhere (default: that of the Configuration, "
+                "or auto)",
                 choices=("auto", "json", "text"),
-                default="auto",
             ),
             # Flags that installations of Kubeflow Trainer pass. They work, and the help does not list them.
             argument("--zap-log-level", SUPPRESS, type=zap_level, dest="log_level"),

@@ -79,3 +79,12 @@ def configure_logging(
     handler.addFilter(ContextFilter())
     root.addHandler(handler)
     root.setLevel(level)
+
+
+def change_logging(level: str | int, style: Literal["text", "json"]) -> None:
+    """Let what `configure_logging` set up go on in another way."""
+    root = logging.getLogger()
+    root.setLevel(level)
+    for handler in root.handlers:
+        if isinstance(handler.formatter, TextFormatter | JSONFormatter):
+            handler.setFormatter(JSONFormatter() if style == "json" else TextFormatter())

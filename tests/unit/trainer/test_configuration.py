@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manager's Configuration file: strict, and every problem at once."""
 
+import asyncio
+import io
 import json
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +14,10 @@ import pytest
 from tests.cases import cases
 from trainwright.controller.cli.configuration import load_configuration, load_settings
 from trainwright.controller.cli.main import main
+from trainwright.controller.cli.manager import ConfigurationFollower, LogFlags
 from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.manager.logs import JSONFormatter, TextFormatter
+from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION
 
 CASES = cases(__file__)
@@ -69,6 +75,24 @@ def test_unknown_and_ineffective_fields_are_named_together(tmp_path: Path) -> No
     assert fields == ["webhook.prot", "metrix", "tls.minVersion", "tls.nextProtos[0]"]
 
 
+def test_values_of_wrong_types_are_named_together(tmp_path: Path) -> None:
+    text = (
+        "webhook: {prot: 1, port: a}\nhealth: {healthProbeBindAddress: 5}\nplugins: {disabled: [1, 2]}\n"
+        "featureGates: {A: 7}\ntls: {minVersion: '1.1'}\n"
+    )
+    with pytest.raises(ConfigurationError) as error:
+        load_settings(written(tmp_path, HEAD + text), {})
+    fields = [line.split(": ", 2)[1] for line in str(error.value).splitlines()]
+    assert fields == [
+        "webhook.prot",
+        "webhook.port",
+        "health.healthProbeBindAddress",
+        "plugins.disabled[0]",
+        "featureGates[...]",
+        "tls.minVersion",
+    ]
+
+
 def test_gates_of_the_command_line_go_before_those_of_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, HEAD + "featureGates: {CreatedCondition: true, AllBeta: false}\n")
     assert not load_settings(path, {"CreatedCondition": False}).features
@@ -115,3 +139,32 @@ def test_the_command_says_it_and_fails(tmp_path: Path, capsys: pytest.CaptureFix
     assert "error: cannot read" in capsys.readouterr().err
     assert main(["manager", "--kubeconfig", str(tmp_path / "missing")]) == 1
     assert "missing" in capsys.readouterr().err
+
+
+async def test_an_edit_changes_the_log_of_a_running_manager(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    handler = logging.StreamHandler(io.StringIO())
+    handler.setFormatter(TextFormatter())
+    monkeypatch.setattr(root, "handlers", [*root.handlers, handler])
+    monkeypatch.setattr(root, "level", logging.INFO)
+    file = written(tmp_path, HEAD)
+    read = load_configuration(file)
+    follower = ConfigurationFollower(file, LogFlags(level=None, format="json", inside=False), read, every=0.001)
+    task = asyncio.create_task(follower.run())
+    replace_file(file, HEAD + "logging: {level: loud}\n")
+    await eventually(lambda: "cannot be used; the one before stays" in caplog.text)
+    replace_file(file, HEAD + "logging: {level: error, format: text}\nmetrics: {bindAddress: ':1'}\n")
+    await eventually(lambda: root.level == logging.ERROR)
+    assert isinstance(handler.formatter, JSONFormatter), "the flag takes precedence"
+    assert "what is not in its section logging needs a restart" in caplog.text
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def replace_file(file: Path, text: str) -> None:
+    """As a kubelet brings a change."""
+    new = file.with_name("new")
+    new.write_text(text)
+    new.replace(file)

@@ -158,7 +158,16 @@ EFFECTS: list[tuple[str, dict[str, Any], str, object]] = [
 REFUSALS = cases(__file__)["a_refusal"]
 """Field, Configuration, what is said of it."""
 
-ELSEWHERE = {"recovery.avoidNodes", "apiVersion", "kind", "plugins.disabled", "plugins.enabled", "plugins.settings"}
+ELSEWHERE = {
+    "logging.level",
+    "logging.format",
+    "recovery.avoidNodes",
+    "apiVersion",
+    "kind",
+    "plugins.disabled",
+    "plugins.enabled",
+    "plugins.settings",
+}
 """Fields that are read by the file's reader and by the registry, and tested with them."""
 
 
