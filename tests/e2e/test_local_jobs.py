@@ -3,6 +3,7 @@
 
 import csv
 import io
+import itertools
 import json
 import subprocess
 from collections.abc import Iterator
@@ -155,6 +156,32 @@ def test_jobs_are_compared_with_the_commit_that_they_ran(shell: Shell, tmp_path:
     missing = shell.local("compare", "small", "none")
     assert (missing.returncode, missing.stderr) == (1, "error: there is no TrainJob none in namespace default\n")
     assert shell.local("delete", "small", "large").returncode == 0
+
+
+def test_a_group_of_jobs_waits_for_its_turn_and_is_named_by_a_pattern(shell: Shell, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import time, sys\nfrom trainwright.progress import Reporter\nbegan = time.time()\n"
+        "with Reporter(total=1) as progress:\n    progress.update(step=1, loss=1.0)\ntime.sleep(0.5)\n"
+        f"open({str(tmp_path / 'turns')!r}, 'a').write(f'{{began}} {{time.time()}}\\n')\n"
+    )
+    for number in range(3):
+        options = ("--queue=1", "--runtime=xgboost-distributed", "--nodes=1", f"--job-name=sw-{number}")
+        assert shell.local("run", *options, str(script), "--", f"--lr={number}").returncode == 0
+    waited = shell.local("wait", "sw-*", "--timeout=120s")
+    assert (waited.returncode, waited.stdout.split("\n")) == (
+        0,
+        [*(f"TrainJob sw-{n}: Complete" for n in range(3)), ""],
+    )
+    turns = sorted(tuple(map(float, line.split())) for line in (tmp_path / "turns").read_text().splitlines())
+    assert len(turns) == 3
+    assert all(one[1] <= later[0] for one, later in itertools.pairwise(turns))  # one at a time
+    assert shell.local("compare", "sw-*").stdout.split()[:3] == ["sw-0", "sw-1", "sw-2"]
+    exported = shell.local("export", "sw-[01]").stdout.splitlines()
+    assert [line.split(",")[0] for line in exported] == ["job", "sw-0", "sw-1"]
+    missing = shell.local("wait", "none-*")
+    assert missing.returncode == 1
+    assert missing.stderr == "error: there is no TrainJob in namespace default whose name is like none-*\n"
 
 
 def test_a_failed_job_stays_as_it_is_until_it_is_cleaned_up(shell: Shell) -> None:

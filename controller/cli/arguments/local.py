@@ -14,6 +14,7 @@ REFUSED = 125
 _MOST_RETRIES = 100
 """As `api.trainer.v1alpha1.recovery` says; the help is printed without loading that."""
 _JOB = "name of a TrainJob, `latest` for the newest, or the name of a script without .py for its newest job"
+_SOME = f"{_JOB}; or a pattern such as 'sw-*'"
 
 _PLACE = (
     argument("--name", "name of the cluster (default: %(default)s)", type=values.cluster_name, default=state.DEFAULT),
@@ -52,8 +53,8 @@ _NODE = (
 """How a cluster runs."""
 _NAMESPACE = argument("--namespace, -n", "namespace of the job (default: %(default)s)", default="default")
 _ONE_JOB = (*_PLACE, argument("job JOB", _JOB), _NAMESPACE)
-_JOBS = (*_PLACE, argument("jobs JOB", _JOB, nargs="+"), _NAMESPACE)
-_ANY_JOBS = (*_PLACE, argument("jobs JOB", _JOB, nargs="*"), _NAMESPACE)
+_JOBS = (*_PLACE, argument("jobs JOB", _SOME, nargs="+"), _NAMESPACE)
+_ANY_JOBS = (*_PLACE, argument("jobs JOB", _SOME, nargs="*"), _NAMESPACE)
 _NAMESPACES = (*_PLACE, OneOf([_NAMESPACE, flag("--all-namespaces, -A", "jobs of all namespaces")]))
 
 
@@ -179,6 +180,12 @@ _HOW = Group(
     [
         flag("--dry-run", "print the TrainJob of the script, run nothing"),
         flag("--detach", "submit it and return; needs a cluster that runs"),
+        argument(
+            "--queue N",
+            "submit it and return, as --detach; it starts when fewer than N such jobs run: each asks for one of N "
+            "parts of the machine's GPUs, or of its CPUs where it has none",
+            type=whole("a number above 0", 1),
+        ),
         flag("--keep", "let the job go on if this command ends before it, by Ctrl-C or --timeout"),
         flag("--rm", "delete the job with its lines when it has ended"),
         argument(
@@ -298,6 +305,7 @@ LOCAL = {
             "advice": "what the script is given goes behind --",
             "detach": False,
             "dry_run": False,
+            "queue": None,
             "file": None,
             "function": None,
             "output": None,
@@ -344,6 +352,7 @@ LOCAL = {
             several("--rank N", "only rank N, or the step of that name; may be given several times"),
             argument("--since TIME", "only lines of the last 30s, 10m, 2h or 1d", type=seconds),
             argument("--tail N", "only the last N lines of each container", type=number),
+            flag("--unfolded", "also the lines that torchrun itself writes when a process of its fails"),
             argument("--attempt N", "the lines of this attempt, from 1 on (default: the latest)", type=number),
         ],
     ),
@@ -379,11 +388,11 @@ LOCAL = {
         ],
     ),
     "wait": Command(
-        "wait for a job",
+        "wait for a job, or for several",
         "local.job_commands:wait",
-        "Wait until a job has ended, runs or is suspended. Exit code for the end, as of `run`: 0 if the "
-        "job is Complete, else that of the container that failed first, or 1. For the others: 0. 1 if the job was "
-        "deleted or has ended before, 124 if it took longer than --timeout.",
+        "Wait until a job has ended, runs or is suspended; of a pattern such as 'sw-*', all of them. Exit code for "
+        "the end, as of `run`: 0 if the job is Complete, else that of the container that failed first, or 1. For the "
+        "others: 0. 1 if the job was deleted or has ended before, 124 if it took longer than --timeout.",
         [
             *_ONE_JOB,
             argument(

@@ -21,7 +21,6 @@ from trainwright.api.errors import UserError
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import LocalOptions
-from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.local.interpreter import (
     forget_user_folders,
     isolated_python,
@@ -136,6 +135,7 @@ async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode
             freeze_collector()
             yield api.config.server, None, ""
         return
+    from trainwright.controller.cli.local.outputs import folder_of_job  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
     from trainwright.controller.dashboard import embedded  # noqa: PLC0415
 

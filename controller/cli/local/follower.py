@@ -20,6 +20,7 @@ from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
 from trainwright.api.objects import Document, dig, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.local.folding import Folding
 from trainwright.controller.cli.local.lines import LineWriter, lines_of, prefix_of
 from trainwright.controller.cli.local.pods import (
     STARTING,
@@ -83,6 +84,7 @@ class Follower:
         stop_at_failure: bool = True,
         takes: Callable[[Document], bool] | None = None,
         stalls: Stalls | None = None,
+        unfolded: bool = False,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -91,6 +93,7 @@ class Follower:
         self._stop_at_failure = stop_at_failure
         self._takes = takes
         self._stalls = stalls
+        self._unfolded = unfolded
         self._copies: dict[tuple[str, str, int], asyncio.Task[None]] = {}
         self._waiting: dict[tuple[str, str, int], float] = {}
         """Since when the launcher of a run is seen to wait for others after the end of its process."""
@@ -351,6 +354,12 @@ class Follower:
     async def _copy(self, pod: Document, container: str, run: int, last: deque[str]) -> None:
         """Show the whole log of a run once; where reading it breaks, go on with the next line."""
         shown, prefix = 0, prefix_of(pod, container)
+        folding = Folding(f"trainwright local logs {self._name} --unfolded")
+
+        def show(lines: list[str]) -> None:
+            for one in lines:
+                self._lines.print(f"{prefix} {one}")
+
         while True:
             number = 0
             try:
@@ -363,12 +372,14 @@ class Follower:
                         if number > shown:
                             shown = number
                             last.append(line)
-                            self._lines.print(f"{prefix} {line}")
+                            show([line] if self._unfolded else folding.take(line))
             except NotFound:
+                show(folding.end())
                 return
             except KubernetesError:
                 await asyncio.sleep(_LOOK_SECONDS)
             else:
+                show(folding.end())
                 return
 
 

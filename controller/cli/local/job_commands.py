@@ -27,6 +27,7 @@ from trainwright.controller.cli.access import meant
 from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.local import ends, local_jobs, searches
 from trainwright.controller.cli.local import export as curves
+from trainwright.controller.cli.local.folding import Folding
 from trainwright.controller.cli.local.follower import Follower
 from trainwright.controller.cli.local.lines import lines_of, prefix_of
 from trainwright.controller.cli.local.local_jobs import LocalJobs, RefusedError, typed
@@ -81,7 +82,7 @@ async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
         arguments.job = await meant(jobs.client, jobs.namespace, name)
     elif "jobs" in given:
         found = []
-        for name in arguments.jobs:
+        for name in [one for given in arguments.jobs for one in await jobs.matching(given)]:
             is_search = await searches.found(jobs.client, jobs.namespace, name) is not None
             found.append(name if is_search else await meant(jobs.client, jobs.namespace, name, only=True))
         arguments.jobs = [*dict.fromkeys(found)]
@@ -143,7 +144,11 @@ async def export(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 @_with_jobs
 async def logs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     wanted = WantedLines(
-        ranks=frozenset(arguments.rank), since=arguments.since, tail=arguments.tail, attempt=arguments.attempt
+        ranks=frozenset(arguments.rank),
+        since=arguments.since,
+        tail=arguments.tail,
+        attempt=arguments.attempt,
+        unfolded=arguments.unfolded,
     )
     if not arguments.follow:
         return await show_lines(jobs, arguments.job, wanted)
@@ -211,9 +216,11 @@ async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def wait(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-    code, said = await jobs.wait(arguments.job, arguments.until, arguments.timeout)
-    print(said, file=sys.stderr if code else sys.stdout)
-    return code
+    names = await jobs.matching(arguments.job)
+    ends = await asyncio.gather(*(jobs.wait(name, arguments.until, arguments.timeout) for name in names))
+    for code, said in ends:
+        print(said, file=sys.stderr if code else sys.stdout)
+    return next((code for code, _ in ends if code), 0)
 
 
 def _of_either(jobs: LocalJobs, act: _Act, act_on_search: _SearchAct) -> _Act:
@@ -273,6 +280,8 @@ class WantedLines:
     """So many of each container."""
     attempt: int | None = None
     """From 1 on; None: the latest."""
+    unfolded: bool = False
+    """Also what torchrun itself writes about a failure."""
 
     def takes(self, pod: Document) -> bool:
         return not self.ranks or bool(self.ranks & {str(index_of(pod)), labels_of(pod).get(LABEL_REPLICATED_JOB, "")})
@@ -286,7 +295,9 @@ class WantedLines:
 async def follow_lines(jobs: LocalJobs, name: str, wanted: WantedLines) -> int:
     """Show the lines as they come until the job ends; returns the exit code of the job. Raises RefusedError."""
     job = await jobs.get(name)
-    follower = Follower(jobs.client, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes)
+    follower = Follower(
+        jobs.client, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes, unfolded=wanted.unfolded
+    )
     ended = await follower.follow(start_seconds=START_SECONDS)
     print(ended.message, file=sys.stderr)
     JobOutput.of(job).tell(sys.stderr)
@@ -324,7 +335,11 @@ async def _log(jobs: LocalJobs, pod: Document, container: str, wanted: WantedLin
     for run in sorted({run for name, run in (*failed_runs(pod), *runs_with_logs(pod)) if name == container}):
         with suppress(ApiError):  # a container that has not started
             async with aclosing(lines_of(jobs.client, pod, container, run, **wanted.parameters())) as lines:
-                found += [f"{prefix} {line}" async for line, is_whole in lines if is_whole]
+                own = [line async for line, is_whole in lines if is_whole]
+            if not wanted.unfolded:
+                folding = Folding("--unfolded shows them")
+                own = [*(shown for line in own for shown in folding.take(line)), *folding.end()]
+            found += [f"{prefix} {line}" for line in own]
     return found if wanted.tail is None else found[max(0, len(found) - wanted.tail) :]
 
 

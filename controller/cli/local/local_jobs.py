@@ -2,6 +2,7 @@
 """The jobs of a local cluster without kubectl: list, show, stop, resume and delete them, and wait for their end."""
 
 import asyncio
+import fnmatch
 import json
 import math
 import sys
@@ -40,7 +41,7 @@ END_SECONDS = 60.0
 """How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
 _LOOK_SECONDS = 0.1
 _SUSPENDED, _FAILED, _GONE = "suspended", 1, 1
-_GPU = "nvidia.com/gpu"
+GPU = "nvidia.com/gpu"
 
 
 class RefusedError(UserError):
@@ -87,6 +88,20 @@ class LocalJobs:
                     f"see all with: trainwright explain {name}"
                 ) from error
             raise RefusedError(f"there is no TrainJob {name} in namespace {self.namespace}") from error
+
+    async def matching(self, name: str) -> list[str]:
+        """The names of the jobs that a pattern such as `sw-*` means, the oldest first; the name itself if it is none.
+
+        Raises RefusedError if it means no job.
+        """
+        if not any(letter in name for letter in "*?["):
+            return [name]
+        found = [job for job in await self.all() if fnmatch.fnmatchcase(name_of(job), name)]
+        if not found:
+            raise RefusedError(f"there is no TrainJob in namespace {self.namespace} whose name is like {name}")
+        return [
+            name_of(job) for job in sorted(found, key=lambda job: (job["metadata"]["creationTimestamp"], name_of(job)))
+        ]
 
     async def pods(self, name: str) -> list[Document]:
         """The pods of a job, by rank."""
@@ -238,8 +253,8 @@ def room_of(allocatable: Mapping[str, str]) -> str:
         found.append(f"{cpus:g} CPU{'' if cpus == 1 else 's'}")
     if "memory" in allocatable:
         found.append(f"{Quantity.parse(allocatable['memory']).rounded_up() // 2**20} MiB of memory")
-    if _GPU in allocatable:
-        found.append(counted(Quantity.parse(allocatable[_GPU]).rounded_up(), "GPU"))
+    if GPU in allocatable:
+        found.append(counted(Quantity.parse(allocatable[GPU]).rounded_up(), "GPU"))
     return ", ".join(found)
 
 

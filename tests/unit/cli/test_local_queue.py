@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job of `local run --queue` asks for."""
+
+from typing import Any
+
+import pytest
+
+from trainwright.controller.cli.local.submission import ask_for_share
+
+GPU = "nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "parts", "asked"),
+    [
+        ({"cpu": "3600m"}, 2, {"requests": {"cpu": "1800m"}}),
+        ({"cpu": "2"}, 3, {"requests": {"cpu": "666m"}}),
+        ({"cpu": "8", GPU: "4"}, 2, {"requests": {GPU: "2"}, "limits": {GPU: "2"}}),
+        ({"cpu": "8", GPU: "1"}, 2, {"requests": {GPU: "1"}, "limits": {GPU: "1"}}),
+        ({}, 2, {"requests": {"cpu": "1m"}}),
+    ],
+)
+def test_each_node_asks_for_its_part_of_the_machine(
+    allocatable: dict[str, str], parts: int, asked: dict[str, Any]
+) -> None:
+    job: dict[str, Any] = {"spec": {}}
+    ask_for_share(job, [{"status": {"allocatable": allocatable}}], parts)
+    assert job["spec"]["trainer"]["resourcesPerNode"] == asked
+
+
+def test_what_a_manifest_asks_for_stays() -> None:
+    job: dict[str, Any] = {"spec": {"trainer": {"resourcesPerNode": {"requests": {"cpu": "1"}}}}}
+    ask_for_share(job, [{"status": {"allocatable": {"cpu": "4"}}}], 2)
+    assert job["spec"]["trainer"]["resourcesPerNode"] == {"requests": {"cpu": "1"}}
