@@ -161,7 +161,7 @@ def _mutable_parts(kind: type[Struct]) -> tuple[tuple[str, Callable[[Any], Any]]
 
 def _copier(annotation: Any) -> Callable[[Any], Any] | None:
     """What copies a value of this type; None if it is immutable: text, a number, a truth value, or one of several."""
-    if annotation is Any:
+    if annotation is Any or annotation == dict[str, Any]:  # a cache may have something compact in place of the latter
         return copy_open
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         return annotation.deepcopy

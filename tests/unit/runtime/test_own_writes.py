@@ -15,7 +15,6 @@ from trainwright.api.objects import Key, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime.cache.store import InformerStore
 from trainwright.controller.runtime.cache.transforms import pack
 from trainwright.controller.runtime.context import Reconcile, current_reconcile
-from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.runtime.kinds import MetadataOnly
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
@@ -67,26 +66,68 @@ def test_an_object_that_was_made_and_deleted_while_the_watch_was_blind_is_told_t
     assert store.ahead == 1
 
 
+STORIES = {
+    "an answer is read at once, and its event is no news": "patch 12, shows 12, MODIFIED 11, shows 12, MODIFIED 12, "
+    "MODIFIED 13, shows 13, told modified 1>11 modified 12>13, other 11 12 13",
+    "an echo that overtakes its answer is recognised": "begin 12, MODIFIED 11, MODIFIED 12, shows 12, told, answered, "
+    "told modified 1>11, other 11 12",
+    "a write that fails hides nothing": "begin 409, MODIFIED 12, told, answered, shows 12, told modified 1>12",
+    "a write that is cancelled hides nothing": "begin 12, MODIFIED 12, cancelled, told modified 1>12",
+    "a deleted object is gone at once": "deleted, shows -, MODIFIED 11, shows -, DELETED 12, ADDED 13 next, shows 13, "
+    "told modified 1>11 deleted 12>- added ->13",
+    "an answer that the watch has passed is ignored": "begin 12, DELETED 14, answered, shows -",
+}
+"""What the controller `web` writes and what the watch shows, of an object that is at version 1: `begin` gets a version
+or a code once it is `answered`; `told` are the events of `web` since the start, `other` those of another controller."""
+
+
+class Story:
+    """One object, one write at a time."""
+
+    def __init__(self, s: Any) -> None:
+        self.s, self.stream = s, prepared(s, config_map("a", version="1"))
+        self.other: list[str] = []
+        s.cache.informer(ConfigMap).add_handler(lambda e: self.other.append(resource_version_of(e.obj)), controller="o")
+        self.write: asyncio.Future[Any]
+
+    async def go_on(self, step: str, *words: str) -> None:
+        if step in ("patch", "begin"):
+            refused = words[0] == "409"
+            body = status_body(409, "Conflict") if refused else config_map("a", version=words[0])
+            late = {"delay": 5} if step == "begin" else {}
+            self.s.transport.answer(is_write, body, status=409 if refused else 200, **late)
+            self.write = asyncio.ensure_future(self.s.client.patch(ConfigMap, "a", "default", {}))
+            await (asyncio.sleep(1) if step == "begin" else self.write)
+        elif step in ("answered", "cancelled"):
+            if step == "cancelled":
+                self.write.cancel()
+            await asyncio.gather(self.write, return_exceptions=True)
+        elif step == "deleted":
+            self.s.transport.answer(is_write, {"kind": "Status", "status": "Success", "details": {"uid": "uid-a"}})
+            assert await self.s.client.delete(ConfigMap, "a", "default") is None
+            assert self.s.cache.list(ConfigMap) == []
+        elif step == "shows":
+            assert (version(self.s) or "-") == words[0]
+        elif step == "told":
+            assert [word for line in self.s.told for word in line.split() if word != "a"] == [*words]
+        elif step == "other":
+            assert self.other == [*words]
+        else:
+            self.stream.send(frame(step, config_map("a", version=words[0], uid=["uid-a", *words[1:]][-1])))
+            await settle()
+
+
+@pytest.mark.parametrize("name", STORIES)
 @jumping
-async def test_an_answer_is_read_at_once_and_its_event_is_no_news(scenario_class: Any) -> None:
-    s = scenario_class()
-    stream = prepared(s, config_map("a", version="1"))
+async def test_own_writes_and_their_events(scenario_class: Any, name: str) -> None:
+    story = Story(scenario_class())
     as_controller("web")
-    async with s.running():
-        s.told.clear()
-        s.transport.answer(is_write, config_map("a", version="12", data={"k": "new"}))
-        await s.client.patch(ConfigMap, "a", "default", {"data": {"k": "new"}})
-        assert version(s) == "12"
-        assert s.cache.informer(ConfigMap).store.ahead == 1
-        stream.send(frame("MODIFIED", config_map("a", version="11")))  # foreign, before our write
-        await settle()
-        assert version(s) == "12"
-        stream.send(frame("MODIFIED", config_map("a", version="12")))  # the echo
-        stream.send(frame("MODIFIED", config_map("a", version="13")))  # foreign, after
-        await settle()
-        assert version(s) == "13"
-        assert s.cache.informer(ConfigMap).store.ahead == 0
-    assert s.told == ["modified a 1>11", "modified a 12>13"]
+    async with story.s.running():
+        story.s.told.clear()
+        story.other.clear()
+        for step in STORIES[name].split(", "):
+            await story.go_on(*step.split())
+        assert story.s.cache.informer(ConfigMap).store.ahead == 0
 
 
 def applied(version: str, second: int) -> Any:
@@ -169,84 +210,6 @@ async def test_echo_is_not_decoded_again(scenario_class: Any) -> None:
 
 
 @jumping
-async def test_an_echo_that_overtakes_its_answer_is_recognised(scenario_class: Any) -> None:
-    s = scenario_class()
-    stream = prepared(s, config_map("a", version="1"))
-    others: list[str] = []
-    s.cache.informer(ConfigMap).add_handler(lambda e: others.append(resource_version_of(e.obj)), controller="other")
-    as_controller("web")
-    async with s.running():
-        s.told.clear()
-        others.clear()
-        s.transport.answer(is_write, config_map("a", version="12"), delay=5)
-        write = asyncio.ensure_future(s.client.patch(ConfigMap, "a", "default", {}))
-        await asyncio.sleep(1)
-        stream.send(frame("MODIFIED", config_map("a", version="11")), frame("MODIFIED", config_map("a", version="12")))
-        await settle()
-        assert version(s) == "12"
-        assert (s.told, others) == ([], ["11", "12"])
-        await write
-    assert s.told == ["modified a 1>11"]
-    assert others == ["11", "12"]
-
-
-@jumping
-async def test_a_failed_write_hides_nothing(scenario_class: Any) -> None:
-    s = scenario_class()
-    stream = prepared(s, config_map("a", version="1"))
-    as_controller("web")
-    async with s.running():
-        s.told.clear()
-        s.transport.answer(is_write, status_body(409, "Conflict"), status=409, delay=5)
-        write = asyncio.ensure_future(s.client.delete(ConfigMap, "a", "default"))
-        await asyncio.sleep(1)
-        stream.send(frame("MODIFIED", config_map("a", version="12")))
-        await settle()
-        assert s.told == []
-        with pytest.raises(ApiError):
-            await write
-        assert version(s) == "12"
-    assert s.told == ["modified a 1>12"]
-
-
-@jumping
-async def test_a_cancelled_write_hides_nothing(scenario_class: Any) -> None:
-    s = scenario_class()
-    stream = prepared(s, config_map("a", version="1"))
-    as_controller("web")
-    async with s.running():
-        s.told.clear()
-        s.transport.answer(is_write, config_map("a", version="12"), delay=5)
-        write = asyncio.ensure_future(s.client.patch(ConfigMap, "a", "default", {}))
-        await asyncio.sleep(1)
-        stream.send(frame("MODIFIED", config_map("a", version="12")))
-        await settle()
-        write.cancel()
-        await asyncio.gather(write, return_exceptions=True)
-    assert s.told == ["modified a 1>12"]
-
-
-@jumping
-async def test_a_deleted_object_is_gone_at_once(scenario_class: Any) -> None:
-    s = scenario_class()
-    stream = prepared(s, config_map("a", version="1"))
-    async with s.running():
-        s.told.clear()
-        s.transport.answer(is_write, {"kind": "Status", "status": "Success", "details": {"uid": "uid-a"}})
-        assert await s.client.delete(ConfigMap, "a", "default") is None
-        assert version(s) is None
-        assert s.cache.list(ConfigMap) == []
-        stream.send(frame("MODIFIED", config_map("a", version="11")))  # older than the deletion
-        await settle()
-        assert version(s) is None
-        stream.send(frame("DELETED", config_map("a", version="12")))
-        stream.send(frame("ADDED", config_map("a", version="13", uid="next")))
-        await settle()
-        assert version(s) == "13"
-    assert s.told == ["modified a 1>11", "deleted a 12>-", "added a ->13"]
-
-
-@jumping
 async def test_a_finalizer_keeps_a_deleted_object_in_sight(scenario_class: Any) -> None:
     s = scenario_class()
     prepared(s, config_map("a", version="1"))
@@ -280,20 +243,6 @@ async def test_plain_dictionaries_are_covered_like_models(scenario_class: Any) -
         s.transport.answer(is_write, config_map("a", version="12"))
         await s.client.create(config_map("a"), kind=ConfigMap.RESOURCE)
         assert s.cache.get(ConfigMap.RESOURCE, "a", "default")["metadata"]["resourceVersion"] == "12"
-
-
-@jumping
-async def test_an_answer_that_the_watch_has_passed_is_ignored(scenario_class: Any) -> None:
-    s = scenario_class()
-    stream = prepared(s, config_map("a", version="1"))
-    async with s.running():
-        s.transport.answer(is_write, config_map("a", version="12"), delay=5)
-        write = asyncio.ensure_future(s.client.patch(ConfigMap, "a", "default", {}))
-        await asyncio.sleep(1)
-        stream.send(frame("DELETED", config_map("a", version="14")))
-        await settle()
-        await write
-        assert version(s) is None
 
 
 # One object's life on a server: each step is one version. Our writes are some of the steps, and what they were answered
