@@ -18,6 +18,7 @@ from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.controller.cli.access import reading, run_reading
 from trainwright.controller.cli.commands import WrongUseError
+from trainwright.controller.runtime import configure_logging
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.views import text
 from trainwright.controller.views.job import JobViews, as_json, sorted_views
@@ -129,6 +130,8 @@ def output_for(form: str, *, watch: bool, one: bool, namespaces: bool) -> Displa
 def run(arguments: argparse.Namespace) -> int:
     if arguments.job and arguments.all_namespaces:
         raise WrongUseError("JOB is in one namespace; use -n instead of -A")
+    if arguments.watch:
+        configure_logging("ERROR")  # what is shown says what is wrong; a line for each attempt would hide it
     return run_reading(_progress, arguments)
 
 

@@ -100,28 +100,23 @@ def beside(page: Page, url: str) -> Page:
     return other
 
 
-def test_the_page_itself_is_answered(page: Page, root: str) -> None:
+def test_the_page_itself_is_answered_and_keeps_its_secrets(page: Page, root: str) -> None:
     assert page.evaluate(ASK, f"{root}api/v1/jobs").startswith("answered {")
     assert page.evaluate(LISTEN, f"{root}api/v1/jobs/stream") == "heard"
     expect(page.get_by_role("heading", name="The API server does not answer")).to_be_visible()
     expect(page.locator(".empty", has=page.locator("h2"))).to_contain_text("does not answer: connection refused.")
-
-
-def test_the_token_stays_neither_in_the_address_nor_with_scripts(page: Page, root: str) -> None:
+    # The token is neither in the address nor with scripts, and no other server gets the cookie.
     assert page.url.startswith(root)
     assert "token" not in page.url
     assert page.evaluate("document.cookie + JSON.stringify({...localStorage, ...sessionStorage})") == "{}"
     assert page.evaluate("performance.getEntriesByType('navigation')[0].name").partition("?")[0] == root
+    assert len(page.context.cookies(root)) == 1
+    assert page.context.cookies("http://127.0.0.1:9/") == []
     page.reload()
     expect(page.locator("#link")).to_have_text("API server lost")
 
 
-def test_another_server_of_this_machine_gets_no_cookie(page: Page, root: str) -> None:
-    assert len(page.context.cookies(root)) == 1
-    assert page.context.cookies("http://127.0.0.1:9/") == []
-
-
-def test_a_page_of_another_site_reads_nothing(page: Page, root: str) -> None:
+def test_a_page_of_another_site_reads_frames_and_holds_nothing(page: Page, root: str) -> None:
     with foreign_site() as site:
         other = beside(page, site)
         for path in ("", "api/v1/jobs", "js/main.js", "api/v1/jobs/default/job/series"):
@@ -135,11 +130,11 @@ def test_a_page_of_another_site_reads_nothing(page: Page, root: str) -> None:
           document.head.append(script);
         })"""
         assert other.evaluate(load, f"{root}js/early.js") == "refused"
-
-
-def test_the_page_is_shown_in_no_frame(page: Page, root: str) -> None:
-    with foreign_site() as site:
-        other = beside(page, site)
+        with page.context.expect_page() as opened:
+            other.evaluate("(address) => { window.held = open(address); }", root)
+        expect(opened.value.locator("#link")).to_be_visible()
+        assert opened.value.evaluate("window.opener") is None
+        assert other.evaluate("window.held.closed")
         with other.expect_event("framenavigated", lambda one: one.url not in {"", "about:blank", site}) as navigated:
             other.evaluate(
                 "(address) => { const frame = document.createElement('iframe');"
@@ -147,16 +142,6 @@ def test_the_page_is_shown_in_no_frame(page: Page, root: str) -> None:
                 root,
             )
         assert navigated.value.url.startswith("chrome-error:")
-
-
-def test_a_page_that_opens_the_dashboard_has_no_hold_on_it(page: Page, root: str) -> None:
-    with foreign_site() as site:
-        other = beside(page, site)
-        with page.context.expect_page() as opened:
-            other.evaluate("(address) => { window.held = open(address); }", root)
-        expect(opened.value.locator("#link")).to_be_visible()
-        assert opened.value.evaluate("window.opener") is None
-        assert other.evaluate("window.held.closed")
 
 
 def test_another_name_for_this_machine_is_refused(page: Page, address: str) -> None:

@@ -181,19 +181,6 @@ def test_reports_within_a_second_are_all_drawn(stub: Stub, window: Window) -> No
     expect(loss.locator(".chart-frame")).to_have_attribute("aria-label", re.compile("12 points"))
 
 
-def test_a_series_that_was_thinned_is_read_again(stub: Stub, window: Window) -> None:
-    job = sample_job("running")
-    key = f"{job.row.namespace}/{job.row.name}"
-    page = window.open(stub.url + with_curves(stub, job))
-    frame = page.locator('figure[data-metric="loss"] .chart-frame')
-    expect(frame).to_have_attribute("aria-label", re.compile("10 points"))
-    series = stub.series[key]
-    stub.series[key] = replace(series, points=replace(series.points, curves=job_curves(10)[:1]))
-    stub.send("points", replace(more_points(job), replace=True), key)
-    expect(page.locator('figure[data-metric="grad_norm"]')).to_have_count(0)
-    expect(frame).to_have_attribute("aria-label", re.compile("10 points"))
-
-
 def test_a_series_that_changes_while_it_is_read_is_read_again(stub: Stub, window: Window) -> None:
     job = sample_job("running")
     key = f"{job.row.namespace}/{job.row.name}"

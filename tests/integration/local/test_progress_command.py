@@ -29,7 +29,8 @@ from trainwright.api.trainer.v1alpha1 import OptimizationJob, TrainJob
 from trainwright.controller.cli.main import main
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.local.controllers import jobset
-from trainwright.controller.runtime import Client
+from trainwright.controller.runtime import Client, NotFound
+from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress.curve import KEY, Ring, Sample, document_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -184,6 +185,25 @@ async def test_a_cluster_without_the_kind(tmp_path: Path) -> None:
     assert code == 2
     assert errors.startswith("error: ")
     assert len(errors.splitlines()) == 1
+
+
+async def test_watching_says_nothing_of_jobsets_that_cannot_be_watched(tmp_path: Path) -> None:
+    async with api_server(tmp_path, memory=True) as api:
+        client = Client(api.transport())
+        await install(client, documents(ROOT / "config/crd/trainer.kubeflow.org_trainjobs.yaml"), owner="test")
+        world = World(client, api.kubeconfig, "default")
+        await eventually(lambda: client.list_page(TrainJob.RESOURCE), lambda _: True, ignore=(NotFound,))
+        await world.create("bert", progressPercentage=10)
+        process = await asyncio.create_subprocess_exec(
+            *world.line("bert", "--watch"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        )
+        assert process.stdout is not None
+        assert b"bert: Running, 10%" in await process.stdout.readline()
+        await world.report("bert", condition="Complete", progressPercentage=100)
+        out, errors = await process.communicate()
+        await client.close()
+    assert (process.returncode, errors) == (0, b"")
+    assert b"Complete" in out
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
