@@ -11,9 +11,14 @@ from trainwright.api.objects import Document
 from trainwright.api.selectors import label_selector_of
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
-from trainwright.controller.local.apiserver.admission.matching import GROUP, MatchScope, conditions_hold, is_exempt
-from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
-from trainwright.controller.local.apiserver.kinds.admission import USED, VARIABLES
+from trainwright.controller.local.apiserver.admission.request import (
+    GROUP,
+    AdmissionRequest,
+    MatchScope,
+    conditions_hold,
+    is_exempt,
+)
+from trainwright.controller.local.apiserver.kinds.others import USED, VARIABLES
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.cel.expression import EvaluationError, compiled_over

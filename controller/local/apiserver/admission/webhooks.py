@@ -17,13 +17,13 @@ from trainwright.api.surroundings import new_uid
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.calling import CallError, WebhookCaller
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
-from trainwright.controller.local.apiserver.admission.matching import (
+from trainwright.controller.local.apiserver.admission.request import (
     GROUP,
+    AdmissionRequest,
     MatchScope,
     conditions_hold,
     is_exempt,
 )
-from trainwright.controller.local.apiserver.admission.request import AdmissionRequest
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.store import ObjectStore

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds import others
-from trainwright.controller.local.apiserver.kinds.admission import PolicyStrategy
 from trainwright.controller.local.apiserver.kinds.definition_strategy import DefinitionStrategy
 from trainwright.controller.local.apiserver.kinds.jobs import JobStrategy
 from trainwright.controller.local.apiserver.kinds.metadata import entries, part
@@ -22,7 +21,6 @@ from trainwright.controller.local.apiserver.kinds.registry import (
     ResourceRegistry,
     model_of_body,
 )
-from trainwright.controller.local.apiserver.kinds.services import ServiceStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import BuiltInStrategy, Strategy
 from trainwright.controller.local.apiserver.merge import fieldset
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
@@ -177,8 +175,8 @@ _STRATEGIES: dict[str, type[BuiltInStrategy]] = {
     "v1 Node": others.NodeStrategy,
     "v1 Pod": PodStrategy,
     "v1 Secret": others.SecretStrategy,
-    "v1 Service": ServiceStrategy,
-    "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": PolicyStrategy,
+    "v1 Service": others.ServiceStrategy,
+    "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": others.PolicyStrategy,
     "batch/v1 Job": JobStrategy,
     "events.k8s.io/v1 Event": others.EventStrategy,
 }

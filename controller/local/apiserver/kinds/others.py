@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smaller kinds: what no rule of `rules/*.json` and no recorded default says."""
+"""All kinds but Pods, Jobs and definitions: what no rule of `rules/*.json` and no recorded default says."""
 
 import base64
+import hashlib
 import json
+import re
 from collections.abc import Mapping
+from ipaddress import IPv4Address
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
@@ -18,7 +21,8 @@ from trainwright.controller.local.apiserver.kinds.metadata import (
 )
 from trainwright.controller.local.apiserver.kinds.rules import register
 from trainwright.controller.local.apiserver.kinds.strategy import BuiltInStrategy, ResetFields
-from trainwright.controller.local.types.errors import invalid, required, too_long
+from trainwright.controller.local.cel.expression import compiled_over
+from trainwright.controller.local.types.errors import DocumentError, invalid, required, too_long
 from trainwright.controller.local.types.go_json import normalize
 
 # -------------------------------------------------------------- namespaces
@@ -202,3 +206,182 @@ def _event_errors(event: Document, _: str, __: Document) -> Errors:
     anywhere = ("default", "kube-system") if new else ("", "default")
     fits = namespace in anywhere if not about else new or namespace == about
     return [] if fits else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
+
+
+# -------------------------------------------------------------- webhooks and policies: mostly their expressions
+
+_AUTHORIZER = re.compile(r"\bauthorizer\b")
+USED = re.compile(r"\bvariables\.(\w+)")
+"""Variables in an expression."""
+VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
+"""What validations may name."""
+CONDITION_VARIABLES = ("object", "oldObject", "request", "params")
+"""What match conditions may name."""
+
+
+class PolicyStrategy(BuiltInStrategy):
+    """ValidatingAdmissionPolicies. Nobody checks the types of their expressions, so their status stays empty."""
+
+    reset_fields: ResetFields = {"status": (("spec",), ("metadata",))}  # noqa: RUF012 - never changed
+
+
+@register("a known review version")
+def _version_errors(versions: list[str], field: str, _: Document) -> Errors:
+    known = not versions or {"v1", "v1beta1"} & set(versions)
+    return [] if known else [invalid(field, versions, "must include at least one of v1, v1beta1")]
+
+
+@register("only *")
+def _star_errors(values: list[str], field: str, _: Document) -> Errors:
+    text = "if '*' is present, must not specify others"
+    return [invalid(field, values, text)] if len(values) > 1 and "*" in values else []
+
+
+@register("Deny or Warn")
+def _action_errors(actions: list[str], field: str, _: Document) -> Errors:
+    return [invalid(field, actions, "must not contain both Deny and Warn")] if {"Deny", "Warn"} <= set(actions) else []
+
+
+_EXPRESSIONS = (
+    ("matchConditions", "expression", CONDITION_VARIABLES, "bool"),
+    ("variables", "expression", VARIABLES, "dyn"),
+    ("validations", "expression", VARIABLES, "bool"),
+    ("validations", "messageExpression", VARIABLES, "string"),
+    ("auditAnnotations", "valueExpression", VARIABLES, "dyn"),
+)
+"""Where a policy has expressions, what they may name, and the type that each has to give."""
+
+
+@register("expressions")
+def _policy_errors(spec: Document, field: str, _: Document) -> Errors:
+    found: Errors = []
+    declared = [one.get("name") or "" for one in entries(spec, "variables")]
+    for name, key, variables, wanted in _EXPRESSIONS:
+        # Without a kind of parameters there are none.
+        known = tuple(one for one in variables if one != "params" or spec.get("paramKind") is not None)
+        for index, one in enumerate(entries(spec, name)):
+            usable = declared[:index] if name == "variables" else declared
+            found += _expression_errors(one.get(key) or "", f"{field}.{name}[{index}].{key}", known, wanted, usable)
+    return found
+
+
+@register("match condition of a webhook")
+def _condition_errors(text: str, field: str, _: Document) -> Errors:
+    # The evaluator does not know the functions of an authorizer, which only the conditions of webhooks may name here.
+    variables = tuple(one for one in CONDITION_VARIABLES if one != "params")
+    return [] if _AUTHORIZER.search(text) else _expression_errors(text, field, variables, "bool", [])
+
+
+def _expression_errors(text: str, field: str, variables: tuple[str, ...], wanted: str, declared: list[str]) -> Errors:
+    if not (text := text.strip()):
+        return []
+    try:
+        found = compiled_over(text, variables).result.partition("<")[0]
+    except ValueError as error:
+        return [invalid(field, text, f"compilation failed: {error}")]
+    if missing := set(USED.findall(text)).difference(declared):
+        return [invalid(field, text, f"compilation failed: undeclared variables {', '.join(sorted(missing))}")]
+    fits = "dyn" in (wanted, found) or found == wanted
+    return [] if fits else [invalid(field, text, f"must evaluate to {wanted} but got {found}")]
+
+
+# -------------------------------------------------------------- services
+
+# They are stored and never routed, so addresses and node ports need not be unique: they are made from the uid and the
+# name of the port. The same Service always gets the same ones.
+HEADLESS = "None"
+ADDRESSES = IPv4Address("10.96.0.0")
+"""The range of addresses begins here and holds 65,536."""
+_NODE_PORTS = range(30_000, 32_768)
+_AFFINITY_SECONDS = 10_800
+_EXTERNAL = ("NodePort", "LoadBalancer")
+
+
+class ServiceStrategy(BuiltInStrategy):
+    """Services."""
+
+    def default(self, document: Document) -> None:
+        super().default(document)
+        spec = document["spec"]
+        if spec["sessionAffinity"] == "None":
+            spec.pop("sessionAffinityConfig", None)
+        elif spec["sessionAffinity"] == "ClientIP" and not part(spec, "sessionAffinityConfig").get("clientIP"):
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
+        for port in entries(spec, "ports"):
+            ensure_filled(port, "targetPort", port.get("port"))
+        if spec["type"] in _EXTERNAL:
+            ensure_filled(spec, "externalTrafficPolicy", "Cluster")
+        if spec["type"] in ("ClusterIP", *_EXTERNAL):
+            ensure(spec, "internalTrafficPolicy", "Cluster")
+        if spec["type"] == "LoadBalancer":
+            ensure(spec, "allocateLoadBalancerNodePorts", True)
+
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
+        _allocate(document["spec"], document["metadata"].get("uid") or "", {})
+
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
+        if not subresource:
+            _drop_what_the_type_lost(new["spec"], old["spec"])
+            _allocate(new["spec"], new["metadata"].get("uid") or "", old["spec"])
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
+        found = super().validate_update(new, old, subresource)
+        now, then = (texts(part(one, "spec"), "clusterIPs") for one in (new, old))
+        if now[:1] != then[:1] and now and then and not subresource:
+            found.append(invalid("spec.clusterIPs[0]", now, "may not change once set"))
+        return found
+
+
+@register("names of ports")
+def _port_name_errors(ports: list[Document], field: str, _: Document) -> Errors:
+    missing = [index for index, port in enumerate(ports) if not port.get("name")] if len(ports) > 1 else []
+    return [required(f"{field}[{index}].name") for index in missing]
+
+
+def _drop_what_the_type_lost(spec: Document, before: Document) -> None:
+    """Take out what only the old type could have, unless the client has changed it too."""
+    lost: list[str] = []
+    if before.get("type") != "ExternalName" and spec.get("type") == "ExternalName":
+        lost += ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
+    if before.get("type") in _EXTERNAL and spec.get("type") not in _EXTERNAL:
+        lost.append("externalTrafficPolicy")
+        known = {port.get("nodePort") for port in entries(before, "ports")}
+        for port in entries(spec, "ports"):
+            if port.get("nodePort") in known:
+                port.pop("nodePort", None)
+    if before.get("type") == "LoadBalancer" and spec.get("type") != "LoadBalancer":
+        lost += ["allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort"]
+    for field in lost:
+        if spec.get(field) == before.get(field):
+            spec.pop(field, None)
+
+
+def _allocate(spec: Document, uid: str, before: Document) -> None:
+    """Give addresses and node ports. What an update leaves open stays as it was."""
+    if spec.get("clusterIP"):
+        ensure_filled(spec, "clusterIPs", [spec["clusterIP"]])
+    if spec.get("type") == "ExternalName":
+        return
+    address = spec.get("clusterIP") or next(iter(texts(spec, "clusterIPs")), None) or before.get("clusterIP")
+    ensure_filled(spec, "clusterIP", address or str(ADDRESSES + 1 + _number(uid, 2**16 - 2)))
+    if spec.get("clusterIPs") in (None, [], before.get("clusterIPs")):
+        # Clients that know only the old field change it alone.
+        spec["clusterIPs"] = [spec["clusterIP"], *texts(spec, "clusterIPs")[1:]]
+    anywhere = spec["clusterIP"] == HEADLESS and not spec.get("selector")
+    families = ["IPv4", "IPv6"] if anywhere else ["IPv6" if ":" in spec["clusterIP"] else "IPv4"]
+    ensure(spec, "ipFamilyPolicy", before.get("ipFamilyPolicy") or ("RequireDualStack" if anywhere else "SingleStack"))
+    ensure_filled(spec, "ipFamilies", before.get("ipFamilies") or families)
+    if spec.get("type") == "NodePort" or spec.get("allocateLoadBalancerNodePorts"):
+        known = {port.get("name"): port.get("nodePort") for port in entries(before, "ports")}
+        taken = {port.get("nodePort") for port in entries(spec, "ports")} | set(known.values())
+        start = _number(uid, len(_NODE_PORTS))
+        free = (one for one in (*_NODE_PORTS[start:], *_NODE_PORTS[:start]) if one not in taken)
+        for port in entries(spec, "ports"):
+            if not port.get("nodePort"):
+                port["nodePort"] = known.get(port.get("name")) or next(free)
+
+
+def _number(text: str, below: int) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % below

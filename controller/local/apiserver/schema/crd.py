@@ -46,19 +46,6 @@ class Schema:
     def _status_checks(self) -> Any:
         return compile_checks(self.type.declared.get("status", ATOMIC))
 
-    def decode(self, document: Document) -> list[str]:
-        """What the server does to the body of a request: metadata, `prune` and `default`, in place.
-
-        Returns the paths of unknown fields, in the order of the server's warnings. Raises DocumentDecodeError.
-        """
-        dropped: list[str] = []
-        if "metadata" in document:
-            document["metadata"], unknown = decode_metadata(document["metadata"])
-            dropped += [f"metadata.{path}" for path in unknown]
-        dropped += self.prune(document)
-        self.default(document)
-        return dropped
-
     def prune(self, document: Document) -> list[str]:
         """Drop unknown fields, and nulls of fields that have no default and are not nullable; in place.
 

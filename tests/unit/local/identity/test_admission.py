@@ -21,21 +21,6 @@ async def test_pods_need_no_account_unless_asked(ask: Asker) -> None:
     assert "volumes" not in pod["spec"]
 
 
-async def test_pods_get_the_token_of_their_account(tmp_path: Path, clock: ManualClock[datetime]) -> None:
-    async with api_server(tmp_path / "state", memory=True, service_accounts=True, now=clock) as api:
-        ask = Asker(api)
-        status, answer = await ask("POST", PODS, POD)
-        expected = 'pods "p" is forbidden: error looking up service account default/default: serviceaccount "default" '
-        assert (status, answer["message"]) == (403, f"{expected}not found")
-        await ask("POST", ACCOUNTS, {"metadata": {"name": "default"}})
-        status, pod = await ask("POST", PODS, POD)
-        assert (status, pod["spec"]["serviceAccountName"]) == (201, "default")
-        (volume,) = pod["spec"]["volumes"]
-        assert "serviceAccountToken" in volume["projected"]["sources"][0]
-        status, again = await ask("PUT", f"{PODS}/p", pod)
-        assert (status, again["metadata"]["resourceVersion"]) == (200, pod["metadata"]["resourceVersion"])
-
-
 async def test_a_pod_waits_a_moment_for_the_account_of_a_new_namespace(
     tmp_path: Path, clock: ManualClock[datetime]
 ) -> None:

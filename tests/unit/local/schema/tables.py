@@ -23,5 +23,7 @@ def errors(field: Document, value: Any, old: Any = None, **words: Any) -> list[s
 def decoded(field: Document, value: Any) -> tuple[Any, list[str]]:
     """A value after pruning and defaulting, and what was dropped."""
     document = {"x": value}
-    dropped = Schema(root(field)).decode(document)
+    schema = Schema(root(field))
+    dropped = schema.prune(document)
+    schema.default(document)
     return document.get("x", "absent"), dropped

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import cases
 from tests.unit.local.schema.tables import decoded
-from trainwright.controller.local.apiserver.schema.crd import Schema, unknown_field
+from trainwright.controller.local.apiserver.schema.crd import Schema
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 CASES = cases(__file__)
@@ -49,11 +49,3 @@ def test_embedded_objects_of_wrong_types(value: Any, text: str) -> None:
     with pytest.raises(DocumentDecodeError) as caught:
         decoded(TEMPLATE, value)
     assert str(caught.value) == text
-
-
-def test_metadata_comes_first_in_what_was_dropped() -> None:
-    schema = Schema({"type": "object"})
-    document = {"kind": "A", "metadata": {"name": "a", "x": 1}, "a": 1}
-    assert schema.decode(document) == ["metadata.x", "a"]
-    assert document == {"kind": "A", "metadata": {"name": "a"}}
-    assert unknown_field("a") == 'unknown field "a"'
