@@ -20,8 +20,8 @@ from trainwright.api.base import Struct
 from trainwright.api.messages import shortened, value_text
 from trainwright.api.names import dns_subdomain
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.schema.crd import Schema
-from trainwright.controller.local.apiserver.schema.metadata import validate_metadata
+from trainwright.controller.local.apiserver.kinds.custom import Schema
+from trainwright.controller.local.apiserver.kinds.validation import validate_metadata
 from trainwright.controller.local.apiserver.schema.rules import UNCHECKED
 from trainwright.controller.local.types.errors import NOWHERE, WRONG_TYPE, DocumentError, required
 

@@ -19,7 +19,7 @@ from trainwright.controller.local.apiserver.kinds.metadata import set_or_drop
 from trainwright.controller.local.apiserver.kinds.rules import check, check_change, register
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, Strategy
 from trainwright.controller.local.apiserver.kinds.structural import SchemaReview
-from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
+from trainwright.controller.local.apiserver.kinds.validation import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.schema.rules import FieldPathError, resolve
 from trainwright.controller.local.types.errors import DocumentError, duplicate, invalid, required, too_many
 from trainwright.controller.local.types.model import custom_part

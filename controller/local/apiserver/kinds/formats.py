@@ -90,6 +90,7 @@ FORMATS: Mapping[str, Format] = {
         lambda name: "/" in name or name in _STANDARD_FINALIZERS,
         "name is neither a standard finalizer name nor is it fully qualified",
     ),
+    "api_version": _matching("([^/]*/)?[^/]+", "must be a group and a version, such as apps/v1"),
     "dotted": _test(lambda name: not name or "." in name, "should be a domain with at least one dot"),
     "mixed_case": lambda name: names.dns_label_1035(name.lower()),
     "printable": _test(str.isprintable, "must only contain printable characters"),

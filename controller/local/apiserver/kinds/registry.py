@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.conversion import WebhookConversion
+from trainwright.controller.local.apiserver.kinds.custom import unknown_field
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
-from trainwright.controller.local.apiserver.schema.crd import unknown_field
 from trainwright.controller.local.apiserver.schema.published.kinds import Column, Subresource
 from trainwright.controller.local.types.go_json import decode
 from trainwright.controller.local.types.model import builtin, models_by_kind

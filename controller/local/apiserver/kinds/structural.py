@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.kinds.custom import decode_embedded, embedded_errors, prune
 from trainwright.controller.local.apiserver.kinds.rules import check, register
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, known_format, problems_of
-from trainwright.controller.local.apiserver.schema.crd import decode_embedded, embedded_errors, prune
 from trainwright.controller.local.apiserver.schema.rules import FieldPathError, resolve, rule_errors, uses_old
 from trainwright.controller.local.cel.schemas import misfit
 from trainwright.controller.local.types.errors import (

@@ -16,7 +16,7 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.schema.metadata import manager_errors
+from trainwright.controller.local.apiserver.kinds.validation import manager_errors
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.apiserver.views import negotiation
 from trainwright.controller.local.types.errors import DocumentError, forbidden, not_supported, required
@@ -185,7 +185,7 @@ def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> 
             found.append(required("fieldManager", "is required for apply patch"))
         elif not apply and request.has_param("force"):
             found.append(forbidden("force", "may not be specified for non-apply patch"))
-    found += manager_errors(manager)
+    found += manager_errors(manager, "fieldManager", {})
     found += dry_run_errors(dry_run)
     if validation not in _VALIDATIONS:
         found.append(not_supported("fieldValidation", validation, _VALIDATIONS))

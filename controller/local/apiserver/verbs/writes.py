@@ -12,11 +12,11 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.conversion import Conversions
 from trainwright.controller.local.apiserver.admission.request import AdmissionRequest, Chain
 from trainwright.controller.local.apiserver.kinds import metadata
+from trainwright.controller.local.apiserver.kinds.validation import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.merge.fieldmanager import check_entries, without_managed_fields
 from trainwright.controller.local.apiserver.merge.fieldset import EntryError, UnfitObjectError
 from trainwright.controller.local.apiserver.merge.managedfields import without_new_times
 from trainwright.controller.local.apiserver.request.info import RequestInfo, WriteQuery, go_integer
-from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.verbs.scale import at_endpoint, is_scale, scaled
 from trainwright.controller.local.types.errors import DocumentError, invalid

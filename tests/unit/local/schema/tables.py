@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from trainwright.controller.local.apiserver.schema.crd import Schema
+from trainwright.controller.local.apiserver.kinds.custom import Schema
 
 Document = dict[str, Any]
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.integration.local.random_writes import groups, random_object
-from trainwright.controller.local.apiserver.kinds.custom import CustomStrategy
-from trainwright.controller.local.apiserver.schema.crd import Schema
+from trainwright.controller.local.apiserver.kinds.custom import CustomStrategy, Schema
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 SOURCES = {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import cases
 from tests.unit.local.schema.tables import errors
-from trainwright.controller.local.apiserver.schema.crd import Schema
+from trainwright.controller.local.apiserver.kinds.custom import Schema
 
 CASES = cases(__file__)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import cases
 from tests.unit.local.schema.tables import decoded
-from trainwright.controller.local.apiserver.schema.crd import Schema
+from trainwright.controller.local.apiserver.kinds.custom import Schema
 from trainwright.controller.local.types.go_json import DocumentDecodeError
 
 CASES = cases(__file__)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from trainwright.controller.local.apiserver.kinds.custom import Schema
 from trainwright.controller.local.apiserver.schema import checks
-from trainwright.controller.local.apiserver.schema.crd import Schema
 
 STRING = {"type": "string"}
 DEEP = {"type": "object", "properties": {name: {"type": "array", "items": STRING} for name in "abc"}}

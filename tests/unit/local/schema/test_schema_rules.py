@@ -8,7 +8,7 @@ import pytest
 
 from tests.cases import cases
 from tests.unit.local.schema.tables import errors, root
-from trainwright.controller.local.apiserver.schema.crd import Schema
+from trainwright.controller.local.apiserver.kinds.custom import Schema
 
 CASES = cases(__file__)
 
