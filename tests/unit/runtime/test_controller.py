@@ -80,28 +80,113 @@ class Bench:
 A = Key("default", "a")
 
 
+def caused() -> RuntimeError:
+    """An error because of a terminal one."""
+    error = RuntimeError("outer")
+    error.__cause__ = Terminal("image is missing")
+    return error
+
+
+def bounded(error: Exception) -> Backoff:
+    return Backoff("the deadline comes first", at_most=0.001, error=error)
+
+
+async def hang(_: Key) -> Result:
+    await asyncio.sleep(5)
+    return Done()
+
+
+async def own_timeout(_: Key) -> Result:
+    async with asyncio.timeout(0.5):
+        await asyncio.sleep(5)
+    return Done()
+
+
+CONFLICT = Conflict("moved on", code=409)
+OUTCOMES: dict[str, tuple[list[Any], str, list[float], list[str]]] = {
+    # what reconciles come to; their results; times of their calls; what is logged as a warning or more
+    "failures back off, and a success forgets them": (
+        [ValueError("1"), OSError("2"), ValueError("3")],
+        "error! error error! success",
+        [0, 0.005, 0.015, 0.035],
+        ["retry in 0.005 s"],
+    ),
+    "an error of the API server is no defect": (
+        [Unreachable("down"), ServerError("broken", code=500), Forbidden("no", code=403), KeyError("x")],
+        "error error error error! success",
+        [0, 0.005, 0.015, 0.035, 0.075],
+        ["down", "broken"],
+    ),
+    "terminal is not retried": ([Terminal("no such runtime")], "terminal", [0], ["not retried: no such runtime"]),
+    "nor is what it causes": ([caused()], "terminal", [0], ["not retried"]),
+    "backoff and a conflict are no errors": (
+        [Backoff("not yet"), CONFLICT],
+        "requeue requeue success",
+        [0, 0.005, 0.015],
+        [],
+    ),
+    "backoff looks again within its bound and keeps the count of failures": (
+        [*[ValueError()] * 10, Backoff("not yet", at_most=1), Backoff("not yet", at_most=60), Backoff("later")],
+        "error! " * 10 + "requeue requeue requeue success",
+        # Ten failures take 5.115 s; then the bound of 1 s, the eleventh doubling (10.24 s, under 60 s), the twelfth.
+        [0, 0.005, 0.015, 0.035, 0.075, 0.155, 0.315, 0.635, 1.275, 2.555, 5.115, 6.115, 16.355, 36.835],
+        ["retry in"],
+    ),
+    "backoff with an error counts and logs it as if raised": (
+        [bounded(ValueError("broken")), bounded(OSError("lost")), bounded(CONFLICT)],
+        "error! error requeue success",
+        [0, 0.001, 0.002, 0.003],
+        ["reconcile failed, retry in 0.001 s", "ValueError: broken"],
+    ),
+    "a terminal error in a backoff is tried again within its bound": (
+        [bounded(Terminal("no such runtime")), bounded(caused())],
+        "terminal terminal success",
+        [0, 0.001, 0.002],
+        ["not retried: no such runtime"],
+    ),
+    "nonsense is named and retried": (
+        ["done"],
+        "error! success",
+        [0, 0.005],
+        ["reconcile returned 'done'; return Done, RetryAfter, Backoff or None"],
+    ),
+    "a reconcile has a time limit": (
+        [hang, own_timeout],
+        "timeout error success",
+        [0, 1.005, 1.515],
+        ["cancelled after 1.0 s"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
 @jumping
-async def test_failures_back_off_and_success_forgets(scenario_class: Any) -> None:
-    bench = Bench(ValueError("1"), OSError("2"), ValueError("3"), Done())
+async def test_what_a_reconcile_comes_to(scenario_class: Any, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    outcomes, results, times, logged = OUTCOMES[name]
+    bench = Bench(*outcomes, timeout=1.0)
     async with bench.running(scenario_class()) as controller:
         bench.trigger(A)
-        await asyncio.sleep(1)
-        assert bench.calls == [0, 0.005, 0.015, 0.035]
-        assert bench.results() == ["error", "error", "error", "success"]
-        assert [outcome.crashed for outcome in bench.ended] == [True, False, True, False]
+        await asyncio.sleep(100)
         assert controller.queue.limiter.failures(A) == 0
+    ends = ["terminal" if one.terminal else "timeout" if one.timed_out else one.result for one in bench.ended]
+    assert [end + "!" * one.crashed for end, one in zip(ends, bench.ended, strict=True)] == results.split()
+    assert bench.calls == times
+    assert [text for text in logged if text not in caplog.text] == []
+    assert logged or not caplog.text
 
 
 @jumping
-async def test_an_error_of_the_api_server_is_no_defect(scenario_class: Any) -> None:
-    bench = Bench(
-        Unreachable("down"), ServerError("broken", code=500), Forbidden("no", code=403), KeyError("x"), Done()
-    )
-    async with bench.running(scenario_class()):
+async def test_retry_after_forgets_failures_and_gives_way_to_events(scenario_class: Any) -> None:
+    bench = Bench(ValueError(), RetryAfter(30), RetryAfter(30), Done())
+    async with bench.running(scenario_class()) as controller:
         bench.trigger(A)
-        await asyncio.sleep(1)
-    assert bench.results() == ["error", "error", "error", "error", "success"]
-    assert [outcome.crashed for outcome in bench.ended] == [False, False, False, True, False]
+        await asyncio.sleep(10)
+        assert controller.queue.limiter.failures(A) == 0
+        bench.trigger(A)
+        await asyncio.sleep(100)
+    assert bench.calls == [0, 0.005, 10, 40]
+    assert bench.results() == ["error", "requeue_after", "requeue_after", "success"]
 
 
 @jumping
@@ -117,34 +202,6 @@ async def test_each_reconcile_is_a_line_for_who_looks_closely(scenario_class: An
         if record.levelno == logging.DEBUG and "bench" in record.getMessage()
     )
     assert line.startswith("bench default/a: success in 0.0")
-
-
-@jumping
-async def test_terminal_is_not_retried(scenario_class: Any, caplog: Any) -> None:
-    wrapped = RuntimeError("outer")
-    wrapped.__cause__ = Terminal("image is missing")
-    bench = Bench(Terminal("no such runtime"), wrapped)
-    async with bench.running(scenario_class()):
-        bench.trigger(A)
-        await asyncio.sleep(100)
-        bench.trigger(A)
-        await asyncio.sleep(100)
-    assert bench.calls == [0, 100]
-    assert [(o.result, o.terminal) for o in bench.ended] == [("error", True)] * 2
-    assert "not retried: no such runtime" in caplog.text
-
-
-@jumping
-async def test_retry_after_forgets_failures_and_gives_way_to_events(scenario_class: Any) -> None:
-    bench = Bench(ValueError(), RetryAfter(30), RetryAfter(30), Done())
-    async with bench.running(scenario_class()) as controller:
-        bench.trigger(A)
-        await asyncio.sleep(10)
-        assert controller.queue.limiter.failures(A) == 0
-        bench.trigger(A)
-        await asyncio.sleep(100)
-    assert bench.calls == [0, 0.005, 10, 40]
-    assert bench.results() == ["error", "requeue_after", "requeue_after", "success"]
 
 
 @jumping
@@ -164,85 +221,6 @@ async def test_priorities_survive_retries(scenario_class: Any) -> None:
         bench.trigger(A, priority=-100)
         await asyncio.sleep(5)
     assert seen == [-100, -100, 7]
-
-
-@jumping
-async def test_backoff_and_conflict_are_no_errors(scenario_class: Any, caplog: Any) -> None:
-    caplog.set_level(logging.WARNING)
-    bench = Bench(Backoff("not yet"), Conflict("moved on", code=409), Done())
-    async with bench.running(scenario_class()):
-        bench.trigger(A)
-        await asyncio.sleep(1)
-    assert bench.results() == ["requeue", "requeue", "success"]
-    assert caplog.text == ""
-
-
-@jumping
-async def test_backoff_looks_again_within_its_bound_and_keeps_the_failure_count(scenario_class: Any) -> None:
-    bench = Bench(*[ValueError()] * 10, Backoff("not yet", at_most=1), Backoff("not yet", at_most=60), Backoff("later"))
-    async with bench.running(scenario_class()) as controller:
-        bench.trigger(A)
-        await asyncio.sleep(20)
-        assert controller.queue.limiter.failures(A) == 13
-        await asyncio.sleep(100)
-        assert controller.queue.limiter.failures(A) == 0
-    # Ten failures take 5.115 s; then the bound of 1 s, the eleventh doubling (10.24 s, under 60 s), and the twelfth.
-    assert bench.calls[10:] == [5.115, 6.115, 16.355, 36.835]
-    assert bench.results()[10:] == ["requeue", "requeue", "requeue", "success"]
-
-
-@jumping
-async def test_backoff_with_an_error_counts_and_logs_it_as_if_raised(scenario_class: Any, caplog: Any) -> None:
-    def bounded(error: Exception) -> Backoff:
-        return Backoff("the deadline comes first", at_most=0.001, error=error)
-
-    wrapped = RuntimeError("outer")
-    wrapped.__cause__ = Terminal("image is missing")
-    bench = Bench(*map(bounded, (ValueError("broken"), OSError("lost"), Conflict("moved on", code=409))))
-    async with bench.running(scenario_class()):
-        bench.trigger(A)
-        await asyncio.sleep(1)
-    assert bench.calls == [0, 0.001, 0.002, 0.003]
-    assert bench.results() == ["error", "error", "requeue", "success"]
-    assert [outcome.crashed for outcome in bench.ended] == [True, False, False, False]
-    assert "reconcile failed, retry in 0.001 s" in caplog.text
-    assert "ValueError: broken" in caplog.text
-
-    bench = Bench(bounded(Terminal("no such runtime")), bounded(wrapped), Terminal("no such runtime"))
-    async with bench.running(scenario_class()):
-        bench.trigger(A)
-        await asyncio.sleep(1)
-    assert [(o.result, o.terminal) for o in bench.ended] == [("error", True)] * 3
-    assert "not retried: no such runtime" in caplog.text
-
-
-@jumping
-async def test_nonsense_is_named_and_retried(scenario_class: Any, caplog: Any) -> None:
-    bench = Bench("done")
-    async with bench.running(scenario_class()):
-        bench.trigger(A)
-        await asyncio.sleep(1)
-    assert bench.results() == ["error", "success"]
-    assert "reconcile returned 'done'; return Done, RetryAfter, Backoff or None" in caplog.text
-
-
-@jumping
-async def test_a_reconcile_has_a_time_limit(scenario_class: Any, caplog: Any) -> None:
-    async def hang(_: Key) -> Result:
-        await asyncio.sleep(5)
-        return Done()
-
-    async def own_timeout(_: Key) -> Result:
-        async with asyncio.timeout(0.5):
-            await asyncio.sleep(5)
-        return Done()
-
-    bench = Bench(hang, own_timeout, timeout=1.0)
-    async with bench.running(scenario_class()):
-        bench.trigger(A)
-        await asyncio.sleep(10)
-    assert [(o.result, o.timed_out) for o in bench.ended] == [("error", True), ("error", False), ("success", False)]
-    assert "cancelled after 1.0 s" in caplog.text
 
 
 @jumping

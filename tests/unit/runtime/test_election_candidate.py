@@ -2,8 +2,6 @@
 """The rules of leader election on the jumping clock, with a Lease in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -107,179 +105,123 @@ class Replica:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-@asynccontextmanager
-async def replicas(*started: Replica) -> AsyncIterator[None]:
-    for replica in started:
-        replica.start()
-        await settle()
+STORIES = {
+    # Renewals once per retry period, each one request.
+    "the first leads, and the other waits": "start a; start b; 300; a leads; b waits; 0 transitions; 151 writes by a; "
+    "a slow 0",
+    "a killed leader is followed after its lease, and not before": "start a; start b; 21; kill a; 60; a fenced; "
+    "b leads; b led 15 to 23.8 after 20; 1 transitions",
+    "a lease that is released is taken within one try": "start a; start b; 21; kill a; release a; a fenced; 60; "
+    "b leads; b led 0 to 4.4 after 21",
+    "a release is tried again after a conflict": "start a; kill a; conflict; release a",
+    "a release touches no other leader": "start a; kill a; taken; keep a; held by other",
+    "an API server that cannot be reached costs leadership at the renew deadline": "start a; 21; cut; 8.5; a leads; 1; "
+    "a fenced; a lost the network is cut; mend; 60; a fenced",  # no second election in the process
+    "a silent API server costs it at the same moment": "start a; 21; silent; 9.1; a lost no answer within; a fenced",
+    "a short outage is survived": "start a; 21; cut; 6; mend; 60; a leads",
+    "one conflict makes the slow way and costs nothing": "start a; conflict; 10; a slow 1; a leads; 0 transitions",
+    "clocks that are an hour apart do not matter": "start a -1; start b 1; 120; b waits; a leads",
+    "who does not get a deleted lease back has lost it": "start a; 5; deleted; start b; 3; b leads; "
+    "a lost b holds the lease",
+}
+"""What happens to replicas, seconds that pass, and what is so then."""
+
+
+class Story:
+    """Replicas of one Lease, by name."""
+
+    def __init__(self) -> None:
+        self.lock = MemoryLock()
+        self.replicas: dict[str, Replica] = {}
+
+    async def go_on(self, *words: str) -> None:
+        match words:
+            case ("start", name, *hours):
+                self.replicas[name] = Replica(self.lock, name, skew=timedelta(hours=sum(map(int, hours))))
+                self.replicas[name].start()
+                await settle()
+            case ("kill", name):
+                await self.replicas[name].kill()
+            case ("release" | "keep" as how, name):
+                assert await self.replicas[name].candidate.release() is (how == "release")
+            case (change,) if change[0].isalpha():
+                self.change(change)
+            case (seconds,):
+                await asyncio.sleep(float(seconds))
+            case (name, check, *more) if name in self.replicas:
+                self.check(self.replicas[name], check, *more)
+            case _:
+                self.check_lease(*words)
+
+    def change(self, what: str) -> None:
+        self.lock.broken = what == "cut"
+        self.lock.hangs = what == "silent"
+        self.lock.conflicts = int(what == "conflict")
+        if what == "deleted":
+            self.lock.record = None
+        elif what == "taken":
+            assert self.lock.record is not None
+            self.lock.record = replace(self.lock.record, holder="other", version="99")
+
+    def check(self, replica: Replica, what: str, *words: str) -> None:
+        match what:
+            case "leads":
+                replica.fence.check()
+                assert (replica.lost, replica.led_at is None) == ("", False)
+            case "waits":
+                assert (replica.fence.open, replica.led_at) == (False, None)
+            case "fenced":
+                with pytest.raises(NotLeading):
+                    replica.fence.check()
+            case "lost":
+                assert " ".join(words) in replica.lost
+            case "slow":
+                assert replica.candidate.slow_renewals == int(words[0])
+            case "led":
+                assert replica.led_at is not None
+                first, last, begin = map(float, words[::2])
+                assert first <= replica.led_at - begin <= last
+
+    def check_lease(self, *words: str) -> None:
+        assert self.lock.record is not None
+        match words:
+            case (count, "transitions"):
+                assert self.lock.record.transitions == int(count)
+            case (count, "writes", "by", name):
+                assert [holder for _, holder in self.lock.writes] == [name] * int(count)
+            case ("held", "by", name):
+                assert self.lock.record.holder == name
+            case _:
+                raise AssertionError(words)
+
+
+@pytest.mark.parametrize("name", STORIES)
+@jumping
+async def test_who_leads(name: str) -> None:
+    story = Story()
     try:
-        yield
+        for step in STORIES[name].split("; "):
+            await story.go_on(*step.split())
     finally:
-        for replica in started:
+        for replica in story.replicas.values():
             await replica.kill()
-
-
-@jumping
-async def test_first_leads_and_the_other_waits() -> None:
-    lock = MemoryLock()
-    a, b = Replica(lock, "a"), Replica(lock, "b")
-    async with replicas(a, b):
-        await asyncio.sleep(300)
-        assert a.led_at == 0
-        assert b.led_at is None
-        assert {holder for _, holder in lock.writes} == {"a"}
-        assert lock.record is not None
-        assert lock.record.transitions == 0
-        assert not b.fence.open
-        # Renewals once per retry period, each one request.
-        assert a.candidate.slow_renewals == 0
-        assert len(lock.writes) == 1 + 300 / TIMING.retry
-
-
-@jumping
-async def test_killed_leader_is_followed_after_its_lease_and_not_before() -> None:
-    lock = MemoryLock()
-    a, b = Replica(lock, "a"), Replica(lock, "b")
-    async with replicas(a, b):
-        await asyncio.sleep(21)
-        await a.kill()
-        last = lock.writes[-1][0]
-        await asyncio.sleep(60)
-        assert b.led_at is not None
-        assert TIMING.lease <= b.led_at - last <= TIMING.takeover
-        assert not a.fence.open
-        assert lock.record is not None
-        assert lock.record.transitions == 1
-
-
-@jumping
-async def test_released_lease_is_taken_within_one_try() -> None:
-    lock = MemoryLock()
-    a, b = Replica(lock, "a"), Replica(lock, "b")
-    async with replicas(a, b):
-        await asyncio.sleep(21)
-        await a.kill()
-        assert await a.candidate.release()
-        assert lock.record is not None
-        assert lock.record.holder == ""
-        assert not a.fence.open
-        released = asyncio.get_running_loop().time()
-        await asyncio.sleep(60)
-        assert b.led_at is not None
-        assert b.led_at - released <= TIMING.retry * 2.2
-
-
-@jumping
-async def test_release_is_tried_again_after_a_conflict_and_touches_no_other_leader() -> None:
-    lock = MemoryLock()
-    a = Replica(lock, "a")
-    async with replicas(a):
-        await a.kill()
-        lock.conflicts = 1
-        assert await a.candidate.release()
-        assert lock.record is not None
-        lock.record = replace(lock.record, holder="other", version="99")
-        assert not await a.candidate.release()
-        assert lock.record.holder == "other"
-
-
-@jumping
-async def test_unreachable_server_costs_leadership_at_the_renew_deadline() -> None:
-    lock = MemoryLock()
-    a = Replica(lock, "a")
-    async with replicas(a):
-        await asyncio.sleep(21)  # renewed at 20
-        lock.broken = True
-        await asyncio.sleep(8.5)
-        assert not a.lost
-        a.fence.check()
-        await asyncio.sleep(1)
-        with pytest.raises(NotLeading, match="may have expired"):
-            a.fence.check()
-        assert "the network is cut" in a.lost
-        lock.broken = False
-        await asyncio.sleep(60)
-        assert not a.fence.open, "no second election in the process"
-
-
-@jumping
-async def test_silent_server_costs_leadership_at_the_same_moment() -> None:
-    lock = MemoryLock()
-    a = Replica(lock, "a")
-    async with replicas(a):
-        await asyncio.sleep(21)  # renewed at 20
-        lock.hangs = True
-        await asyncio.sleep(9.1)
-        assert "no answer within" in a.lost
-        assert not a.fence.open
-
-
-@jumping
-async def test_short_outage_is_survived() -> None:
-    lock = MemoryLock()
-    a = Replica(lock, "a")
-    async with replicas(a):
-        await asyncio.sleep(21)  # renewed at 20
-        lock.broken = True
-        await asyncio.sleep(6)
-        lock.broken = False
-        await asyncio.sleep(60)
-        assert not a.lost
-        assert a.fence.open
-
-
-@jumping
-async def test_one_conflict_makes_the_slow_way_and_costs_nothing() -> None:
-    lock = MemoryLock()
-    a = Replica(lock, "a")
-    async with replicas(a):
-        lock.conflicts = 1
-        await asyncio.sleep(10)
-        assert a.candidate.slow_renewals == 1
-        assert a.fence.open
-        assert lock.record is not None
-        assert lock.record.transitions == 0
-
-
-@jumping
-async def test_clocks_an_hour_apart_do_not_matter() -> None:
-    lock = MemoryLock()
-    a = Replica(lock, "a", skew=timedelta(hours=-1))
-    b = Replica(lock, "b", skew=timedelta(hours=1))
-    async with replicas(a, b):
-        await asyncio.sleep(120)
-        assert b.led_at is None
-        assert a.fence.open
 
 
 @jumping
 async def test_leader_that_slept_finds_the_other_and_is_fenced_meanwhile() -> None:
     lock = MemoryLock()
     a, b = Replica(lock, "a"), Replica(lock, "b")
-    async with replicas(a):
-        await asyncio.sleep(5)
-        await a.kill()  # as long as it is stopped, nothing of it runs; its fence still belongs to it
-        async with replicas(b):
-            await asyncio.sleep(40)
-            assert b.led_at is not None
-            assert not a.fence.open
-            a.lost = await a.candidate.hold()
-            assert "not renewed" in a.lost
-            assert b.fence.open
-
-
-@jumping
-async def test_deleted_lease_ends_the_one_who_does_not_get_it_back() -> None:
-    lock = MemoryLock()
-    a = Replica(lock, "a")
-    async with replicas(a):
-        await asyncio.sleep(5)
-        lock.record = None
-        b = Replica(lock, "b")
-        async with replicas(b):
-            await asyncio.sleep(3)
-            assert b.led_at is not None
-            assert a.lost == "b holds the lease"
+    a.start()
+    await asyncio.sleep(5)
+    await a.kill()  # as long as it is stopped, nothing of it runs; its fence still belongs to it
+    b.start()
+    await asyncio.sleep(40)
+    assert b.led_at is not None
+    assert not a.fence.open
+    a.lost = await a.candidate.hold()
+    assert "not renewed" in a.lost
+    assert b.fence.open
+    await b.kill()
 
 
 @jumping
