@@ -28,7 +28,7 @@ Step = str | int
 TOO_DEEP = f"exceeded max depth of {DEEPEST} levels"
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
-text_in_json = json.JSONEncoder(ensure_ascii=False).encode
+text_in_json = quoted = json.JSONEncoder(ensure_ascii=False).encode
 """`json.dumps` makes a new encoder for each text."""
 
 
@@ -80,11 +80,6 @@ def escaped(text: str) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def quoted(text: str) -> str:
-    """A text in quotation marks."""
-    return text_in_json(text)
 
 
 def shown(value: Value) -> str:
@@ -152,11 +147,9 @@ def _float(text: str) -> float:
 
 
 def path_text(steps: Iterable[Step]) -> str:
-    """A path of names and indexes as one text."""
     made = "".join(f"[{step}]" if type(step) is int else f".{step}" for step in steps)
     return made.removeprefix(".")
 
 
 def join(base: str, name: str) -> str:
-    """The path of a part."""
     return f"{base}.{name}" if base and name else base or name

@@ -11,8 +11,6 @@ LOCK_MESSAGE = "the object has been modified; please apply your changes to the l
 
 
 class StatusError(Exception):
-    """An answer that is a failure."""
-
     def __init__(self, code: int, reason: str, message: str, details: Document | None = None) -> None:
         super().__init__(message)
         self.code = code
@@ -21,7 +19,6 @@ class StatusError(Exception):
         self.details = details
 
     def document(self) -> Document:
-        """The `Status`."""
         return status("Failure", code=self.code, reason=self.reason, message=self.message, details=self.details)
 
     @property
@@ -34,7 +31,6 @@ class StatusError(Exception):
 def status(
     outcome: str, *, code: int = 0, reason: str = "", message: str = "", details: Document | None = None
 ) -> Document:
-    """A `Status` document."""
     made: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": outcome}
     for name, value in (("message", message), ("reason", reason), ("details", details), ("code", code)):
         # Errors that the real server does not classify carry details that are empty.
@@ -54,12 +50,10 @@ def _details(group: str, kind: str, name: str, **more: Any) -> Document:
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request cannot be understood."""
     return StatusError(400, "BadRequest", message)
 
 
 def unauthorized() -> StatusError:
-    """401: nobody known."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
@@ -70,38 +64,24 @@ def forbidden(group: str, plural: str, name: str, why: str, **details: Any) -> S
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
-    """404: no such object."""
     message = f'{qualified(group, plural)} "{name}" not found'
     return StatusError(404, "NotFound", message, _details(group, plural, name))
 
 
 def no_such_resource() -> StatusError:
-    """404: the group is known, the resource is not."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def method_not_allowed() -> StatusError:
-    """405: the resource does not support the verb."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def already_exists(group: str, plural: str, name: str) -> StatusError:
-    """409: the name is taken."""
-    message = f'{qualified(group, plural)} "{name}" already exists'
-    return StatusError(409, "AlreadyExists", message, _details(group, plural, name))
-
-
-def no_unique_name(group: str, plural: str, name: str) -> StatusError:
-    """409: all generated names are taken."""
-    message = (
-        f'{qualified(group, plural)} "{name}" already exists, '
-        "the server was not able to generate a unique name for the object"
-    )
-    return StatusError(409, "AlreadyExists", message, _details(group, plural, name, retryAfterSeconds=1))
+def already_exists(group: str, plural: str, name: str, more: str = "", **details: Any) -> StatusError:
+    message = f'{qualified(group, plural)} "{name}" already exists{more}'
+    return StatusError(409, "AlreadyExists", message, _details(group, plural, name, **details))
 
 
 def conflict(group: str, plural: str, name: str, why: str = LOCK_MESSAGE) -> StatusError:
-    """409: the object is not the expected one."""
     message = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {why}'
     return StatusError(409, "Conflict", message, _details(group, plural, name))
 
@@ -113,31 +93,21 @@ def apply_conflict(message: str, causes: Sequence[tuple[str, str]]) -> StatusErr
 
 
 def expired(message: str) -> StatusError:
-    """410: the version is too old."""
     return StatusError(410, "Expired", message)
 
 
 def too_large(message: str) -> StatusError:
-    """413: the body, or a patch."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
 
 
-def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
-    """415: a body in an unknown format."""
+def unsupported_media_type(accepted: Sequence[str], details: Document | None = None) -> StatusError:
     text = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {text}"
-    return StatusError(415, "UnsupportedMediaType", message)
+    return StatusError(415, "UnsupportedMediaType", message, details)
 
 
-def not_acceptable(offered: Sequence[str]) -> StatusError:
-    """406: the client accepts no media type of the endpoint."""
-    text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
-    return StatusError(406, "NotAcceptable", text, {})
-
-
-def form_not_acceptable(message: str) -> StatusError:
-    """406: the object cannot take the form that the client asks for."""
-    return StatusError(406, "NotAcceptable", message)
+def not_acceptable(message: str, details: Document | None = None) -> StatusError:
+    return StatusError(406, "NotAcceptable", message, details)
 
 
 def not_supported(group: str, plural: str, verb: str) -> StatusError:
@@ -146,13 +116,7 @@ def not_supported(group: str, plural: str, verb: str) -> StatusError:
     return StatusError(405, "MethodNotAllowed", message, _details(group, plural, ""))
 
 
-def no_such_patch() -> StatusError:
-    """415: a patch of a built-in kind in an unknown format."""
-    return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-
-
 def invalid(group: str, kind: str, name: str, errors: Sequence[DocumentError]) -> StatusError:
-    """422: the object has errors, each with its field."""
     what = f'{qualified(group, kind)} "{name}" is invalid'
     causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
     texts = list(dict.fromkeys(str(error) if error.field else f"<nil>: {error.message}" for error in errors))
@@ -162,7 +126,6 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[DocumentError]) -
 
 
 def internal(message: str) -> StatusError:
-    """500: something went wrong here."""
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
 
 
@@ -172,7 +135,6 @@ def plain_internal(message: str) -> StatusError:
 
 
 def too_large_version(version: int, current: int) -> StatusError:
-    """504: a version from the future."""
     message = f"Timeout: Too large resource version: {version}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return StatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})

@@ -63,11 +63,9 @@ class ClusterHome:
         self.close()
 
     def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run something on the loop, and wait for it."""
         return self.start(coroutine).result()
 
     def start(self, coroutine: Coroutine[Any, Any, Result]) -> "concurrent.futures.Future[Result]":
-        """Run something on the loop."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def new_folder(self) -> Path:
@@ -243,7 +241,6 @@ class LocalCluster:
 
     @property
     def url(self) -> str:
-        """URL of the API server."""
         return self._running.api.config.server
 
     @property
@@ -263,12 +260,10 @@ class LocalCluster:
 
     @property
     def token(self) -> str:
-        """The administrator's bearer token."""
         return str(self._running.api.config.token)
 
     @property
     def stored(self) -> StoredObjects:
-        """The objects, to read and to write as the administrator."""
         return self._running.stored
 
     @property
@@ -277,13 +272,11 @@ class LocalCluster:
         return self._running.users
 
     def create_namespace(self, prefix: str = "test", *, labels: Mapping[str, str] | None = None) -> str:
-        """See `Users.create_namespace`."""
         return self.users.create_namespace(prefix, labels=labels)
 
     def add_user(
         self, name: str, *, groups: Sequence[str] = (), rules: Sequence[PolicyRule] = (), namespace: str = ""
     ) -> Path:
-        """See `Users.add_user`."""
         return self.users.add_user(name, groups=groups, rules=rules, namespace=namespace)
 
     def apply(self, *documents: Mapping[str, Any]) -> None:

@@ -51,7 +51,6 @@ def local_cluster(request: pytest.FixtureRequest, _cluster_home: "ClusterHome") 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare `--control-plane` and `--late-watches`."""
     parser.addoption(
         _OPTION,
         choices=("real", "local"),
@@ -90,7 +89,6 @@ def pytest_control_plane(fixture: str, config: pytest.Config) -> "ControlPlane |
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot run on the local API server."""
     if config.getoption(_OPTION) != "local":
         return
     counts = config.stash[_LEFT_OUT] = Counter[str]()
@@ -129,7 +127,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Tell how many tests were left out, and why."""
     counts = config.stash.get(_LEFT_OUT, None)
     if counts:
         told = ", ".join(f"{reason} {count}" for reason, count in counts.most_common())

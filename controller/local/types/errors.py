@@ -73,12 +73,10 @@ def _value_text(value: Any) -> str:
 
 
 def required(field: str, detail: str = "") -> DocumentError:
-    """A value is missing."""
     return error(REQUIRED, field, detail=detail)
 
 
 def invalid(field: str, value: Any, detail: str = "") -> DocumentError:
-    """A value breaks a rule."""
     return error(INVALID, field, value, detail)
 
 
@@ -88,12 +86,10 @@ def invalid_unshown(field: str, detail: str) -> DocumentError:
 
 
 def forbidden(field: str, detail: str) -> DocumentError:
-    """A value is valid in itself but not allowed here."""
     return error(FORBIDDEN, field, detail=detail)
 
 
 def duplicate(field: str, value: Any) -> DocumentError:
-    """A value is there twice."""
     return error(DUPLICATE, field, value)
 
 
@@ -109,10 +105,8 @@ def too_long(field: str, limit: int) -> DocumentError:
 
 
 def too_many(field: str, actual: int, limit: int) -> DocumentError:
-    """A list or map has too many entries."""
     return error(TOO_MANY, field, actual, f"must have at most {limit} {'item' if limit == 1 else 'items'}")
 
 
 def not_found(field: str, value: Any, detail: str = "") -> DocumentError:
-    """What the value names is not there."""
     return error(NOT_FOUND, field, value, detail)

@@ -39,7 +39,6 @@ def _matches(pattern: str, flags: int = re.ASCII) -> Callable[[str], bool]:
 
 
 def is_date(text: str) -> bool:
-    """A full date of RFC 3339."""
     if _DATE.fullmatch(text) is None:
         return False
     year, month, day = map(int, text.split("-"))

@@ -69,7 +69,6 @@ class _Decoding:
         self._way.pop()
 
     def _special(self, kind: Type, value: Any) -> None:
-        """Check a scalar, or a schema within a schema."""
         if type(value) is dict and kind.name in (SCHEMA_OR_BOOL, SCHEMA_OR_LIST):
             known = len(self.dropped)
             self.struct(builtin(SCHEMA), value)
@@ -144,7 +143,6 @@ def _unfit(kind: Type, sort: str, value: Any) -> str:
 
 
 def is_time(value: Any) -> bool:
-    """Whether a value is a time (RFC 3339)."""
     return type(value) is str and _TIME.fullmatch(value) is not None
 
 

@@ -141,7 +141,6 @@ class Type:
 
     @cached_property
     def fields(self) -> Mapping[str, Field]:
-        """The declared fields."""
         flags = self._types.go.get(self.name)
         made: dict[str, Field] = {}
         for key, inner in (self.schema.get("properties") or {}).items():
@@ -194,17 +193,14 @@ class Type:
 
     @cached_property
     def item(self) -> "Type":
-        """The type of the items of a list."""
         items = self.schema.get("items")
         return ATOMIC if items is None else self._types.inner(f"{self.name}[]", items, preserve=self.preserve)
 
     @cached_property
     def parts(self) -> Mapping[str, "Type"]:
-        """The types of the declared fields."""
         return {name: field.type for name, field in self.fields.items()}
 
     def at(self, name: str) -> "Type | None":
-        """The type of a field."""
         return self.parts.get(name, self.others)
 
     @cached_property
@@ -253,7 +249,6 @@ class Type:
 
     @cached_property
     def written(self) -> tuple[tuple[str, Field], ...]:
-        """The fields that Go may write although they are not there."""
         return tuple((name, field) for name, field in self.fields.items() if field.is_written)
 
     @cached_property
@@ -271,8 +266,6 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class WireField:
-    """A field of a protobuf message."""
-
     name: str
     """In JSON; empty if its own fields stand in the object itself."""
     type: Type
@@ -324,7 +317,6 @@ class Types:
 
 
 def custom_part(schema: Schema) -> Type:
-    """The type of a part of a custom resource."""
     return Types({}, custom=True).inner("", schema, preserve=False)
 
 
@@ -354,7 +346,6 @@ def builtin(name: str) -> Type:
 
 @functools.cache
 def builtins() -> Types:
-    """The types of all published models."""
     table: Mapping[str, Mapping[str, str]] = msgspec.json.decode(GO_TYPES.read_bytes())
     structs = {_struct_of(name): name for name in published_models()}
     return Types(published_models(), go={structs[key]: flags for key, flags in table.items() if key in structs})

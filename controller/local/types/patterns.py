@@ -23,7 +23,6 @@ class Pattern:
         self._expression = expression
 
     def search(self, text: str) -> bool:
-        """Whether it matches somewhere: nothing is anchored."""
         return self._expression.search(_encoded(text)) is not None
 
     def find(self, text: str) -> Iterator[str]:

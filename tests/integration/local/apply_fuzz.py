@@ -266,8 +266,6 @@ class Sequence:
                 {**good, "manager": "odd", "operation": "Delete", "fieldsV1": fields},
                 {**good, "manager": "odd", "fieldsType": "V2", "fieldsV1": fields},
                 {**good, "manager": "odd", "apiVersion": "", "fieldsV1": fields},
-                {**good, "manager": 5},
-                {**good, "manager": "odd", "time": "yesterday", "fieldsV1": fields},
             ]
         )
         return [*entries, odd]

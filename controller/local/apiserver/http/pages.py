@@ -43,7 +43,6 @@ def health(request: ServerRequest) -> ServerResponse | None:
 
 
 def version(request: ServerRequest) -> ServerResponse | None:
-    """The version of Kubernetes that the server behaves as."""
     if request.path.rstrip("/") != "/version":
         return None
     major, minor, _ = KUBERNETES_VERSION.split(".")
@@ -70,7 +69,6 @@ class ServedDefinitions:
         """Bodies by path and headers, of one generation of the registry. Clients ask for the same again and again."""
 
     def __call__(self, request: ServerRequest) -> ServerResponse | None:
-        """Answer a request for discovery or for OpenAPI. Raises StatusError."""
         path, accept = request.path.strip("/"), request.headers.get("accept", "")
         match path.split("/"):
             case ["api" | "apis", *_]:

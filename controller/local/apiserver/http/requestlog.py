@@ -42,8 +42,6 @@ class Exchange:
 
 
 class RequestLog:
-    """Writes the file."""
-
     def __init__(self, path: Path, *, now: Now = wall_clock) -> None:
         """Make a file, or continue it. Raises OSError if it cannot be opened."""
         descriptor = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
@@ -60,7 +58,6 @@ class RequestLog:
             log.warning("a request is not logged: %s", error)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

@@ -195,7 +195,6 @@ class APIServer:
         return await self._resource(exchange, user, route)
 
     def _authorize(self, exchange: Exchange, wanted: Attributes) -> None:
-        """Raises StatusError where it is not allowed."""
         decision = exchange.decision = self._authorizer.decide(wanted)
         if not decision.allowed:
             raise forbidden(wanted, decision.reason)

@@ -50,7 +50,6 @@ async def served(server: APIServer, tls: ssl.SSLContext, port: int = 0) -> Async
 
 
 async def _answer(server: APIServer, request: web.Request) -> web.StreamResponse:
-    """Translate a request and its answer."""
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge:
@@ -119,8 +118,6 @@ async def upgraded(request: web.Request, upgrade: Upgrade) -> web.StreamResponse
 
 
 class _Socket:
-    """A `ServerWebSocket`."""
-
     def __init__(self, response: web.WebSocketResponse) -> None:
         self._response = response
 

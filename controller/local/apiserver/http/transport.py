@@ -18,6 +18,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 
 _MESSAGES = 16
 """Messages that a websocket holds in each direction before its writer waits."""
+_Queue = asyncio.Queue[bytes | None]
 
 
 class InProcessTransport:
@@ -29,7 +30,6 @@ class InProcessTransport:
         self._streams: set[InProcessStream] = set()
 
     async def send(self, request: Request) -> Response:
-        """One exchange; see Transport."""
         answer = await self._answer(request)
         body = answer.body
         if answer.stream is not None:
@@ -38,7 +38,6 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator["InProcessStream"]:
-        """One stream; see Transport."""
         stream = InProcessStream(await self._answer(request))
         self._streams.add(stream)
         try:
@@ -51,7 +50,6 @@ class InProcessTransport:
     async def connect(
         self, request: Request, protocols: Sequence[str], *, limit: int
     ) -> AsyncIterator["InProcessSocket"]:
-        """One websocket; see Transport."""
         headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Protocol": ",".join(protocols)}
         answer = await self._answer(request, headers)
         if answer.upgrade is None:
@@ -64,7 +62,6 @@ class InProcessTransport:
             yield socket
 
     async def close(self) -> None:
-        """End all streams."""
         for stream in list(self._streams):
             await stream.close()
 
@@ -91,15 +88,12 @@ class InProcessTransport:
 
 
 class InProcessStream:
-    """An answer whose body arrives over time."""
-
     def __init__(self, answer: ServerResponse) -> None:
         self.status = answer.status
         self.headers: Mapping[str, str] = _headers(answer)
         self._answer = answer
 
     async def read(self) -> bytes:
-        """The rest of the body."""
         if self._answer.stream is None:
             return self._answer.body
         return b"".join([chunk async for chunk in self._answer.stream])
@@ -113,57 +107,47 @@ class InProcessStream:
             yield chunk
 
     async def close(self) -> None:
-        """End the stream, and what makes it."""
         stream = self._answer.stream
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
 
 
-class InProcessSocket:
-    """A websocket without a socket: two queues of messages. The API server's side is a `ServerWebSocket`."""
+class _Messages:
+    """One end of two queues of messages."""
 
-    def __init__(self, request: Request, protocol: str, limit: int, refusal: Response | None) -> None:
-        self.refusal = refusal
+    def __init__(self, protocol: str, incoming: _Queue, outgoing: _Queue) -> None:
         self.protocol = protocol
-        self._request = request
-        self._limit = limit
-        # As a socket, so that a process that writes faster than the client reads has to wait.
-        self._answers: asyncio.Queue[bytes | None] = asyncio.Queue(_MESSAGES)
-        self._asked: asyncio.Queue[bytes] = asyncio.Queue(_MESSAGES)
+        self._incoming, self._outgoing = incoming, outgoing
 
     async def receive(self) -> bytes | None:
-        """The next message; see the client's WebSocket."""
-        message = await self._answers.get()
+        return await self._incoming.get()
+
+    async def send(self, message: bytes) -> None:
+        await self._outgoing.put(message)
+
+
+class InProcessSocket(_Messages):
+    """A websocket without a socket; the API server has the other end as its `ServerWebSocket`."""
+
+    def __init__(self, request: Request, protocol: str, limit: int, refusal: Response | None) -> None:
+        # As a socket, so that a process that writes faster than the client reads has to wait.
+        super().__init__(protocol, asyncio.Queue(_MESSAGES), asyncio.Queue(_MESSAGES))
+        self.refusal = refusal
+        self._request, self._limit = request, limit
+
+    async def receive(self) -> bytes | None:
+        message = await super().receive()
         if message is not None and len(message) > self._limit:
             raise OutputTooLarge(f"{self._request}: a message of {len(message)} bytes exceeds {self._limit}")
         return message
 
-    async def send(self, message: bytes) -> None:
-        """Send a message; see the client's WebSocket."""
-        await self._asked.put(message)
-
     async def serve(self, upgrade: Upgrade) -> None:
         """Let the API server speak, until it closes the connection or the client leaves."""
-        await upgrade.serve(_ServerSide(self.protocol, self._asked, self._answers))
-        await self._answers.put(None)
-
-
-class _ServerSide:
-    """The same queues from the other end."""
-
-    def __init__(self, protocol: str, asked: asyncio.Queue[bytes], answers: asyncio.Queue[bytes | None]) -> None:
-        self.protocol = protocol
-        self._asked, self._answers = asked, answers
-
-    async def receive(self) -> bytes | None:
-        return await self._asked.get()
-
-    async def send(self, message: bytes) -> None:
-        await self._answers.put(message)
+        await upgrade.serve(_Messages(self.protocol, self._outgoing, self._incoming))
+        await self._incoming.put(None)
 
 
 def _query(request: Request) -> Query:
-    """The parameters, with one pair for each value."""
     return [
         (name, one) for name, value in request.query.items() for one in ((value,) if isinstance(value, str) else value)
     ]

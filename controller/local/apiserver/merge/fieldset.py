@@ -59,13 +59,11 @@ def keyed_by_text(key: str, text: str) -> str:
 
 
 def keyed(fields: Iterable[tuple[str, Value]]) -> str:
-    """The element of an item with these key fields, which are sorted by name."""
     inner = ",".join(f"{text_in_json(key)}:{_content(value)}" for key, value in fields)
     return f"k:{{{inner}}}"
 
 
 def set_item(value: Value) -> str:
-    """The element of an item of a set."""
     return "v:" + _content(value)
 
 
@@ -251,7 +249,6 @@ def write(tree: Tree, known: Tree = NOTHING, known_form: Mapping[str, Any] = NOT
 
 
 def union(left: Tree, right: Tree) -> Tree:
-    """What is in either."""
     if left is right or not right:
         return left
     if not left:
@@ -264,7 +261,6 @@ def union(left: Tree, right: Tree) -> Tree:
 
 
 def intersection(left: Tree, right: Tree) -> Tree:
-    """What is in both."""
     if left is right:
         return left
     if len(right) < len(left):
@@ -311,7 +307,6 @@ def recursive_difference(left: Tree, right: Tree) -> Tree:
 
 
 def has(tree: Tree, path: Path) -> bool:
-    """Whether a path is a member."""
     for element in path:
         below = tree.get(element)
         if below is None:

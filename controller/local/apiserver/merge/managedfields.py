@@ -16,8 +16,6 @@ _FIELDS_TYPE = "FieldsV1"
 
 
 class ManagerIdentity(NamedTuple):
-    """What tells managers apart."""
-
     name: str
     operation: str
     version: str = ""
@@ -39,8 +37,6 @@ class ManagerIdentity(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """What one manager owns."""
-
     fields: Tree
     version: str
     """The apiVersion that the fields are named in."""

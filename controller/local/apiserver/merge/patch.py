@@ -159,7 +159,6 @@ def _position(key: str) -> int:
 
 
 def _index(items: list[Any], key: str) -> int:
-    """The index of an item that is there."""
     position = _position(key)
     if not -len(items) <= position < len(items):
         raise UnappliedPatchError(f"there is no item {position}")

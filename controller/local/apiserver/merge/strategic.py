@@ -105,7 +105,6 @@ def _merge(into: Document, patch: Document, kind: Type) -> Document:
 
 
 def _merge_field(into: Document, name: str, value: Any, kind: Type, *, deletes: bool) -> None:
-    """Merge a field that the object has, with a value of the same type."""
     if type(value) is dict:
         inner = _field(kind, name)
         into[name] = value if inner.strategy == "replace" else _merge(into[name], value, inner.type)
@@ -133,7 +132,6 @@ def _unknown_directive(patch: Document) -> StatusError:
 
 
 def _directed_field(key: str, directive: str) -> str:
-    """The field that a directive such as `$setElementOrder/containers` is for."""
     found, slash, name = key.partition("/")
     if slash and found == directive:
         return name

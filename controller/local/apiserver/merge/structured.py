@@ -92,7 +92,6 @@ def _pruned(view: Type, merged: Value, before: Tree, owners: Owners) -> Value:
 
 
 def _named_after(view: Type, document: Value, removed: Tree) -> Tree:
-    """What a document names once fields are removed."""
     return with_declared_parents(view, named_fields(view, remove(view, document, removed)))
 
 

@@ -66,7 +66,6 @@ def part(view: Type, value: Value) -> str:
 
 
 def child_of(view: Type, name: str) -> Type:
-    """The type of a field of a document that was checked."""
     child = view.at(name)
     assert child is not None, f"{name} is checked to be allowed"
     return child
@@ -233,7 +232,6 @@ class TypedComparison:
     added: Tree
 
     def without(self, fields: Tree | None) -> "TypedComparison":
-        """Leave out fields and what is below them."""
         if not fields:
             return self
         return TypedComparison(
@@ -352,7 +350,6 @@ def _both(one: _Change | None, other: _Change | None) -> _Change | None:
 
 
 def remove(view: Type, value: Value, fields: Tree) -> Value:
-    """The value without the members of a set."""
     if not fields:
         return value
     form = part(view, value)

@@ -68,12 +68,10 @@ ACCEPTED = (JSON, protobuf.MEDIA_TYPE)
 
 
 def content_type(header: str) -> str:
-    """The media type of a header, without parameters."""
     return header.partition(";")[0].strip().lower()
 
 
 def check_size(call: RequestInfo) -> None:
-    """Raises StatusError where the body is too large."""
     if len(call.request.body) > LIMIT:
         raise errors.too_large(f"limit is {LIMIT}")
 
@@ -160,7 +158,6 @@ def wrong_type_meta(document: Any) -> str | None:
 
 
 def expected(call: RequestInfo) -> tuple[str, str]:
-    """Kind and apiVersion of the body at an endpoint."""
     sub = call.resource.subresources.get(call.subresource)
     if sub is None:
         return call.kind, call.resource.api_version

@@ -29,8 +29,6 @@ Query = Sequence[tuple[str, str]]
 
 
 class User(NamedTuple):
-    """Who asks."""
-
     name: str
     groups: tuple[str, ...]
     uid: str = ""
@@ -56,19 +54,15 @@ class ServerRequest:
     """Of the client's certificate; None without one."""
 
     def param(self, name: str) -> str:
-        """The first value of a query parameter; empty if there is none."""
         return next((value for key, value in self.query if key == name), "")
 
     def has_param(self, name: str) -> bool:
-        """Whether a query parameter is there, even without a value."""
         return any(key == name for key, _ in self.query)
 
     def all(self, name: str) -> list[str]:
-        """All values of a query parameter."""
         return [value for key, value in self.query if key == name]
 
     def flag(self, name: str) -> bool:
-        """A query parameter that is true or false."""
         return self.has_param(name) and self.param(name) not in ("false", "0")
 
     def number(self, name: str) -> int | None:
@@ -78,7 +72,6 @@ class ServerRequest:
 
 
 def whole_number(text: str) -> int:
-    """The number that a query parameter says. Raises StatusError."""
     try:
         return go_integer(text, signed=True)
     except ValueError as error:
@@ -86,7 +79,6 @@ def whole_number(text: str) -> int:
 
 
 def go_integer(text: str, *, signed: bool) -> int:
-    """A number of 64 bits. Raises ValueError."""
     # Python converts more than Go does, and refuses to convert thousands of digits.
     if re.fullmatch("[-+]?[0-9]{1,100}" if signed else "[0-9]{1,100}", text):
         low, high = (-(2**63), 2**63) if signed else (0, 2**64)
@@ -96,12 +88,8 @@ def go_integer(text: str, *, signed: bool) -> int:
 
 
 class ServerWebSocket(Protocol):
-    """An open websocket."""
-
     @property
-    def protocol(self) -> str:
-        """The subprotocol that was agreed on."""
-        ...
+    def protocol(self) -> str: ...
 
     async def receive(self) -> bytes | None:
         """The next message; None once the client has closed the connection."""
@@ -114,8 +102,6 @@ class ServerWebSocket(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """The connection is to become a websocket."""
-
     protocols: tuple[str, ...]
     """Subprotocols that are spoken, the best first."""
     serve: Callable[[ServerWebSocket], Awaitable[None]]
@@ -124,8 +110,6 @@ class Upgrade:
 
 @dataclass(slots=True, kw_only=True)
 class ServerResponse:
-    """One answer: whole, as a stream, or as a websocket."""
-
     status: int = 200
     body: bytes = b""
     content_type: str = JSON
@@ -136,12 +120,10 @@ class ServerResponse:
 
     @classmethod
     def of(cls, document: Any, status: int = 200) -> "ServerResponse":
-        """A document as JSON."""
         return cls(status=status, body=encode(document))
 
 
 def failure(error: errors.StatusError) -> ServerResponse:
-    """The answer for an error."""
     answer = ServerResponse.of(error.document(), error.code)
     if error.retry_after:
         answer.headers["Retry-After"] = str(error.retry_after)
@@ -150,8 +132,6 @@ def failure(error: errors.StatusError) -> ServerResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteQuery:
-    """What a write says in its query."""
-
     manager: str
     """Empty if not said."""
     dry_run: bool
@@ -160,7 +140,6 @@ class WriteQuery:
     force: bool = False
 
     def document(self, kind: str) -> Document:
-        """As webhooks are told."""
         made: Document = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             made["dryRun"] = ["All"]
@@ -195,7 +174,6 @@ def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> 
 
 
 def dry_run_errors(dry_run: Sequence[str]) -> list[DocumentError]:
-    """Errors of the values of `dryRun`."""
     if all(value == "All" for value in dry_run):
         return []
     return [not_supported("dryRun", list(dry_run), ["All"])]
@@ -262,7 +240,6 @@ ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 def account_groups(namespace: str) -> tuple[str, ...]:
-    """The groups of all service accounts of a namespace."""
     return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
 
 
@@ -282,8 +259,6 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(slots=True, kw_only=True)
 class RequestInfo:
-    """A request for one object or one collection of a served resource."""
-
     request: ServerRequest
     user: User
     resource: Resource
@@ -302,22 +277,18 @@ class RequestInfo:
 
     @property
     def group(self) -> str:
-        """API group of the resource."""
         return self.resource.group
 
     @property
     def plural(self) -> str:
-        """The resource as the URL names it."""
         return self.resource.plural
 
     @property
     def kind(self) -> str:
-        """Kind of its objects."""
         return self.resource.kind
 
     @property
     def key(self) -> ObjectName:
-        """Where the object is stored."""
         return ObjectName(self.namespace, self.name)
 
     @property
@@ -326,7 +297,6 @@ class RequestInfo:
         return "" if self.of_collection else self.name
 
     def require(self, *methods: str) -> None:
-        """Raises StatusError for a request with another method."""
         if self.request.method not in methods:
             raise errors.method_not_allowed()
 
@@ -335,11 +305,9 @@ class RequestInfo:
         return replace(self, namespace=name.namespace, name=name.name, subresource="", of_collection=True)
 
     def not_found(self) -> errors.StatusError:
-        """The error where the object is not there."""
         return errors.not_found(self.group, self.plural, self.name)
 
     def conflict(self, why: str = errors.LOCK_MESSAGE) -> errors.StatusError:
-        """The error where the object is not the expected one."""
         return errors.conflict(self.group, self.plural, self.name, why)
 
     def manager(self, options: WriteQuery) -> str:
@@ -358,5 +326,5 @@ class RequestInfo:
         """Read the form of the answer from the header `Accept`. Raises StatusError where nothing of it is offered."""
         accept = self.request.headers.get("accept", "")
         if accept.strip() and not self.resource.custom and not negotiation.any_offered(accept):
-            raise errors.not_acceptable((negotiation.JSON,))
+            raise errors.not_acceptable(f"Available representations: {negotiation.JSON}", {})
         self.form = negotiation.negotiate(accept, negotiation.RESOURCE_FORMS)

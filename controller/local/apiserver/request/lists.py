@@ -32,14 +32,11 @@ class Continuation(msgspec.Struct, frozen=True):
     after: str
 
     def token(self) -> str:
-        """As clients carry it around."""
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).rstrip(b"=").decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """The options of a list or watch, checked."""
-
     watch: bool
     version: str
     match: str
@@ -53,7 +50,6 @@ class ListOptions:
 
 
 def list_options(call: RequestInfo) -> ListOptions:
-    """Read the options from the query. Raises StatusError."""
     request = call.request
     watch = request.flag("watch")
     version, match = request.param("resourceVersion"), request.param("resourceVersionMatch")
@@ -120,8 +116,6 @@ _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
 @dataclass(frozen=True, slots=True)
 class ObjectSelection:
-    """The scope and the selectors of a call."""
-
     served: Resource
     namespace: str
     """Empty for all."""
@@ -132,7 +126,6 @@ class ObjectSelection:
 
     @property
     def everything(self) -> bool:
-        """Whether no selector leaves anything out."""
         return not self.labels and not self.fields
 
     @property
@@ -143,7 +136,6 @@ class ObjectSelection:
         return ""
 
     def stored(self, one: StoredObject) -> bool:
-        """Whether a stored object is one of them."""
         if (self.namespace and one.name.namespace != self.namespace) or (self.name and one.name.name != self.name):
             return False
         if self.labels and not self.labels.matches(one.labels):
@@ -161,7 +153,6 @@ class ObjectSelection:
 
 
 def selection_of(call: RequestInfo) -> ObjectSelection:
-    """Read the selectors from the query. Raises StatusError."""
     served = call.resource
     selectable = selectable_fields(served)
     try:

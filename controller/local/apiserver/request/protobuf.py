@@ -87,13 +87,11 @@ def varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def signed(value: int, bits: int) -> int:
-    """A varint as an integer of so many bits."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def double(data: bytes) -> float:
-    """A double."""
     (value,) = struct.unpack("<d", data)
     return float(value)
 
@@ -167,7 +165,6 @@ def _put(made: Document, field: WireField, value: Any) -> None:
 
 
 def _expected(kind: Type) -> int:
-    """The wire type of a value."""
     if kind.sort == "number":
         return FIXED64 if kind.kind == "number" else VARINT
     return VARINT if kind.sort == "bool" else BYTES
@@ -217,7 +214,6 @@ def _text(data: bytes) -> str:
 
 
 def _plain(data: bytes) -> dict[int, Value]:
-    """The fields of a small message, the last of each number."""
     return {number: value for number, _, value in entries(data)}
 
 

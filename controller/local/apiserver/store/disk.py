@@ -45,13 +45,10 @@ class StateLostError(UserError):
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether something could not be written because the disk is full."""
     return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
 
 
 class DiskRow(NamedTuple):
-    """One object."""
-
     collection: str
     namespace: str
     name: str
@@ -60,8 +57,6 @@ class DiskRow(NamedTuple):
 
 
 class ChangeRow(NamedTuple):
-    """One change."""
-
     version: int
     type: str
     collection: str
@@ -125,12 +120,10 @@ class Disk:
         run("COMMIT")
 
     def objects(self) -> Iterator[DiskRow]:
-        """All current objects, in the order of their keys."""
         rows = self._connection.execute(f"SELECT {', '.join(DiskRow._fields)} FROM objects")  # noqa: S608
         return (DiskRow(*row) for row in rows)
 
     def changes(self) -> Iterator[ChangeRow]:
-        """The history, oldest first."""
         rows = self._connection.execute(f"SELECT {', '.join(ChangeRow._fields)} FROM changes ORDER BY version")  # noqa: S608
         return (ChangeRow(*row) for row in rows)
 

@@ -92,8 +92,6 @@ ChangeType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """One change of one object."""
-
     type: ChangeType
     collection: str
     object: StoredObject
@@ -105,7 +103,6 @@ class StoreChange:
 
     @property
     def name(self) -> ObjectName:
-        """Which object."""
         return self.object.name
 
     @property
@@ -115,7 +112,6 @@ class StoreChange:
 
     @property
     def size(self) -> int:
-        """Bytes that it holds in memory."""
         return len(self.object.body) + (len(self.before.body) if self.before else 0)
 
 
@@ -201,14 +197,12 @@ class Collection:
         """In the order in which they began, which is that in which they are told."""
 
     def put(self, one: StoredObject) -> None:
-        """Add or replace an object."""
         if one.name not in self.by_name:
             insort(self._order, (one.name.sort_key, one.name))
         self.by_name[one.name] = one
         self.changed += 1
 
     def drop(self, name: ObjectName) -> None:
-        """Remove an object."""
         del self.by_name[name]
         self.changed += 1
         del self._order[bisect_left(self._order, (name.sort_key, name))]

@@ -139,11 +139,9 @@ class ObjectStore:
         return self._notified
 
     def collections(self) -> list[str]:
-        """The names of all collections that were used."""
         return list(self._collections)
 
     def objects(self) -> Iterator[tuple[str, StoredObject]]:
-        """All objects, with their collections."""
         for name, collection in self._collections.items():
             yield from ((name, one) for one in collection.by_name.values())
 
@@ -155,16 +153,13 @@ class ObjectStore:
         return found
 
     def get(self, collection: str, name: ObjectName) -> StoredObject | None:
-        """One object."""
         return self.collection(collection).by_name.get(name)
 
     def document(self, collection: str, name: str, namespace: str = "") -> Document | None:
-        """One object, decoded: the caller's own."""
         found = self.get(collection, ObjectName(namespace, name))
         return None if found is None else found.document()
 
     def documents(self, collection: str, namespace: str = "") -> list[Document]:
-        """The objects of a namespace, or of all, decoded."""
         return [one.document() for one in self.collection(collection).listed(namespace)]
 
     def changed_since(self, collection: str, version: int) -> bool:
@@ -194,7 +189,6 @@ class ObjectStore:
         return self._first if version == _BEGINNING else version
 
     def unwatch(self, collection: str, watch: StoreWatch) -> None:
-        """End a watch."""
         watch.close()
         self.collection(collection).watches.pop(watch, None)
 

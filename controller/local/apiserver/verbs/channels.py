@@ -48,8 +48,6 @@ async def serve_exec(
 
 @dataclass(eq=False, slots=True)
 class _Connection:
-    """A session and its websocket."""
-
     _socket: ServerWebSocket
     _session: ExecSession
     _request: ExecRequest

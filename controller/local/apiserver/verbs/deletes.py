@@ -33,8 +33,6 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """What a deletion asks for."""
-
     grace: int | None = None
     """Seconds."""
     uid: str | None = None
@@ -45,13 +43,10 @@ class DeleteOptions:
 
     @property
     def as_write(self) -> WriteQuery:
-        """For admission."""
         return WriteQuery(manager="", dry_run=self.dry_run, validation="")
 
 
 class Deletes:
-    """Deletes objects of any kind."""
-
     def __init__(self, store: ObjectStore, admission: Chain, conversions: Conversions) -> None:
         self._store = store
         self._admission = admission

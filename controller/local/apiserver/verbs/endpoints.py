@@ -40,8 +40,6 @@ _FOLDERS = {"nodes": "minions", "services": "services/specs"}
 
 
 class Endpoints:
-    """Serves the verbs."""
-
     def __init__(self, reads: ResourceReads, watches: Watches, writes: ResourceWrites, deletes: Deletes) -> None:
         self._reads = reads
         self._watches = watches
@@ -101,7 +99,7 @@ class Endpoints:
         strategic = () if call.resource.custom else (STRATEGIC_PATCH,)
         types = (JSON_PATCH, MERGE_PATCH, *strategic, *(() if is_scale(call) else (APPLY_PATCH,)))
         if media not in types:
-            raise errors.unsupported_media_type(types) if call.resource.custom else errors.no_such_patch()
+            raise errors.unsupported_media_type(types, None if call.resource.custom else {})
         apply = media == APPLY_PATCH
         options = write_options(call.request, "PatchOptions", apply=apply)
         made = _application(call, options) if apply else _patching(call, media, options)
@@ -125,7 +123,6 @@ class Endpoints:
         return shown(call, document, status)
 
     async def _delete_collection(self, call: RequestInfo) -> ServerResponse:
-        """Delete all objects of a collection that match."""
         options = deletes.read_options(call)
         items, version, _, _ = await self._reads.select(call, list_options(call), selection_of(call))
         for one in items:
@@ -179,7 +176,6 @@ def _check_uid(call: RequestInfo, uid: str | None, live: Document | None) -> Non
 
 
 def _patching(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
-    """PATCH other than apply: the live object, changed."""
 
     def patch(live: Document | None) -> Document:
         if live is None:

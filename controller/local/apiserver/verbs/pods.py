@@ -60,7 +60,6 @@ def _done() -> ServerResponse:
 
 
 async def bind(writes: ResourceWrites, admission: Chain, call: RequestInfo) -> ServerResponse:
-    """Bind a pod to a node. Raises StatusError."""
     request, binding = await _posted(call, admission)
     target, meta = binding.get("target") or {}, metadata.metadata_of(binding)
     node, found = str(target.get("name") or ""), []
@@ -79,7 +78,8 @@ async def bind(writes: ResourceWrites, admission: Chain, call: RequestInfo) -> S
             raise call.conflict(f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own}")
         return _bound(call, live, node, meta)
 
-    await writes.change(call, bound, request.options)
+    writes.begin_change(call, bound, request.options)
+    await writes.committed()
     return _done()
 
 

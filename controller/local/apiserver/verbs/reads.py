@@ -32,7 +32,6 @@ def _prefix(version: str, kind: str) -> bytes:
 
 
 def object_bytes(served: Resource, one: StoredObject) -> bytes:
-    """A stored object in the version that is served."""
     if served.from_storage is not None:
         return encode(served.named(one.document()))
     wanted = _prefix(served.api_version, served.kind)
@@ -45,7 +44,6 @@ def object_bytes(served: Resource, one: StoredObject) -> bytes:
 
 
 def list_metadata(version: int, next_page: str = "", remaining: int | None = None) -> Document:
-    """The metadata of a list."""
     made: Document = {"resourceVersion": str(version)}
     if next_page:
         made["continue"] = next_page
@@ -72,7 +70,6 @@ def list_bytes(served: Resource, items: Iterable[StoredObject], metadata: Docume
 
 
 def event_bytes(type_: str, body: bytes) -> bytes:
-    """A frame of a watch."""
     return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"
 
 
@@ -81,14 +78,11 @@ FUTURE_SECONDS = 3.0
 
 
 class ResourceReads:
-    """Reads objects of any kind."""
-
     def __init__(self, store: ObjectStore, conversions: Conversions) -> None:
         self._store = store
         self.conversions = conversions
 
     async def get(self, call: RequestInfo) -> ServerResponse:
-        """One object. Raises StatusError."""
         await self.reach(parsed_version(call.request.param("resourceVersion"), errors.plain_internal))
         one = await self.stored(call)
         if not call.form and not is_scale(call):
@@ -105,7 +99,6 @@ class ResourceReads:
         return one
 
     async def list(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
-        """A list, or a page of one. Raises StatusError."""
         selection = selection_of(call)
         items, version, next_page, remaining = await self.select(call, options, selection)
         return self.listed(call, items, list_metadata(version, next_page, remaining))
@@ -188,7 +181,7 @@ def formed(
         return table_of(table_format(call.resource), documents, about, now=now, include=include, headers=headers)
     if call.form.endswith("List") != (metadata is not None):
         what = f"is {'no' if metadata is None else 'a'} list"
-        raise errors.form_not_acceptable(f"you requested {call.form}, but the requested object {what}")
+        raise errors.not_acceptable(f"you requested {call.form}, but the requested object {what}")
     return partial_metadata(next(iter(documents))) if metadata is None else partial_metadata_list(documents, metadata)
 
 
@@ -198,5 +191,4 @@ def shown(call: RequestInfo, document: Document, status: int = 200) -> ServerRes
 
 
 def _without_kind(document: Document) -> Document:
-    """An item of a list of a built-in kind."""
     return {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}

@@ -41,15 +41,12 @@ _LAST_INITIAL = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
 
 class Watches:
-    """Serves watches of any kind."""
-
     def __init__(self, store: ObjectStore, reads: ResourceReads, registry: ResourceRegistry) -> None:
         self._store = store
         self._reads = reads
         self._registry = registry
 
     async def watch(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
-        """Begin a watch. Raises StatusError."""
         check_include(call.request.param("includeObject"))
         frames = _Frames(call)
         version = parsed_version(options.version, errors.plain_internal)
@@ -138,11 +135,9 @@ class _Frames:
         self._columns_sent = False
 
     def initial(self, one: StoredObject) -> bytes | None:
-        """An object that is there when the watch begins."""
         return self._frame("ADDED", one) if self._matches(one) else None
 
     def of(self, change: StoreChange) -> bytes | None:
-        """A change, as this watch sees it."""
         now = self._matches(change.object)
         if change.type == "DELETED":
             return self._frame("DELETED", change.object) if now else None
@@ -156,7 +151,6 @@ class _Frames:
         return self._framed("DELETED", document)
 
     def bookmark(self, version: int, metadata: Document | None = None) -> bytes:
-        """Says how far the watch has come."""
         kind, api_version = self._served.kind, self._served.api_version
         if self.call.form == "PartialObjectMetadata":
             kind, api_version = self.call.form, f"{META}/v1"

@@ -24,6 +24,7 @@ from trainwright.controller.local.values import copied
 
 NAME_TRIES = 8
 """How many names are generated where the first ones are taken."""
+_NO_NAME = ", the server was not able to generate a unique name for the object"
 _OWNERS_TWICE = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
     "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
@@ -40,12 +41,11 @@ It is called again where the object changed meanwhile, so its results share noth
 
 
 class ResourceWrites:
-    """Writes objects of any kind."""
-
     def __init__(self, store: ObjectStore, admission: Chain, conversions: Conversions) -> None:
         self._store = store
         self._admission = admission
         self._conversions = conversions
+        self.committed = store.committed
 
     async def create(self, call: RequestInfo, document: Document, options: WriteQuery) -> Document:
         """Create an object from a body with defaults. Returns it as stored. Raises StatusError."""
@@ -64,7 +64,7 @@ class ResourceWrites:
             except Changed:
                 call.name = attempt["metadata"]["name"]
         if generated:
-            raise errors.no_unique_name(call.group, call.plural, call.name)
+            raise errors.already_exists(call.group, call.plural, call.name, _NO_NAME, retryAfterSeconds=1)
         error = errors.already_exists(call.group, call.plural, call.name)
         existing = self._store.get(call.resource.stored_in, call.key)
         if existing is not None and existing.document()["metadata"].get("deletionTimestamp"):
@@ -122,27 +122,18 @@ class ResourceWrites:
             except Changed:
                 continue
 
-    async def change(
-        self, call: RequestInfo, transform: Callable[[Document], Document], options: WriteQuery
-    ) -> Document:
-        """Change a stored object past the rules of its kind, for endpoints that have their own. Raises StatusError."""
-        new = self.begin_change(call, transform, options)
-        await self._store.committed()
-        return new
+    def begin_change(self, call: RequestInfo, transform: Callable[[Document], Document], options: WriteQuery) -> None:
+        """Change a stored object past the rules of its kind, for endpoints that have their own. Raises StatusError.
 
-    def begin_change(
-        self, call: RequestInfo, transform: Callable[[Document], Document], options: WriteQuery
-    ) -> Document:
-        """As `change`, for whoever waits for the commit with another change that belongs to it. Raises StatusError."""
-        collection = call.resource.stored_in
-        existing = self._store.get(collection, call.key)
+        Whoever calls it waits for the commit, perhaps with another change that belongs to it.
+        """
+        existing = self._store.get(call.resource.stored_in, call.key)
         if existing is None:
             raise call.not_found()
-        new = transform(call.resource.named(existing.document()))
+        live = call.resource.named(existing.document())
+        new = transform(live)
         if not options.dry_run and new != call.resource.named(existing.document()):
-            one = self._store.write(collection, call.key, call.resource.stored(new), existing)
-            new = call.resource.named(one.document())
-        return new
+            self._store.write(call.resource.stored_in, call.key, call.resource.stored(new), existing)
 
     async def _replace(
         self, call: RequestInfo, new: Document, live: Document, existing: StoredObject, options: WriteQuery

@@ -50,14 +50,12 @@ NONE = "<none>"
 
 
 def part(document: Any, *path: str) -> Document:
-    """The object at a path; empty where there is none."""
     for key in path:
         document = document.get(key) if isinstance(document, Mapping) else None
     return document if isinstance(document, Mapping) else {}
 
 
 def parts(document: Document, key: str) -> Sequence[Any]:
-    """The list of a field; empty where there is none."""
     found = document.get(key)
     return found if isinstance(found, list) else ()
 
@@ -68,13 +66,11 @@ def text(document: Document, key: str, default: str = "") -> str:
 
 
 def condition_is_true(status: Document, kind: str) -> bool:
-    """Whether the first condition of a type is True."""
     found = next((one for one in parts(status, "conditions") if one.get("type") == kind), None)
     return found is not None and found.get("status") == "True"
 
 
 def pairs(labels: Document) -> str:
-    """Labels as `a=1,b=2`, sorted."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or NONE
 
 
@@ -135,7 +131,6 @@ _ENDS = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod 
 
 
 def pod_cells(pod: Document, now: datetime) -> list[Any]:
-    """The cells of a pod."""
     metadata, spec, status = part(pod, "metadata"), part(pod, "spec"), part(pod, "status")
     initial = parts(spec, "initContainers")
     sidecars = {one.get("name") for one in initial if one.get("restartPolicy") == "Always"}
@@ -244,7 +239,6 @@ _ROLE_LABEL = "node-role.kubernetes.io/"
 
 
 def name_of(document: Document) -> Any:
-    """The name of an object."""
     return part(document, "metadata").get("name", "")
 
 

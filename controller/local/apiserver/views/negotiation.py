@@ -30,7 +30,7 @@ def negotiate(header: str, forms: Collection[str], group: str = META, version: s
         if form in forms and (parameters.get("g"), parameters.get("v")) == (group, version):
             return form
     if clauses:
-        raise errors.form_not_acceptable(f"only the following media types are accepted: {JSON}")
+        raise errors.not_acceptable(f"only the following media types are accepted: {JSON}")
     return ""
 
 

@@ -149,13 +149,11 @@ def _row(how: TableFormat, document: Document, now: datetime, include: str) -> d
 
 
 def partial_metadata(document: Document) -> dict[str, Any]:
-    """The PartialObjectMetadata of an object."""
     metadata = document.get("metadata") or {}
     return {"kind": "PartialObjectMetadata", "apiVersion": f"{META}/v1", "metadata": metadata}
 
 
 def partial_metadata_list(items: Iterable[Document], metadata: Document) -> dict[str, Any]:
-    """The PartialObjectMetadataList of a list."""
     # Null for an empty list, as the real server writes it.
     shown, kind = list(map(partial_metadata, items)) or None, "PartialObjectMetadataList"
     return {"kind": kind, "apiVersion": f"{META}/v1", "metadata": _of_list(metadata), "items": shown}
