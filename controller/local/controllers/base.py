@@ -14,8 +14,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
-import msgspec
-
 from trainwright.api.base import Resource
 from trainwright.api.conditions import find_true
 from trainwright.api.objects import (
@@ -42,7 +40,6 @@ from trainwright.controller.runtime import (
     Result,
     RetryAfter,
 )
-from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ApiError, is_namespace_ending
 from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.manager.supervisor import Group
@@ -318,28 +315,3 @@ async def each_slowly(work: Callable[[T], Awaitable[None]], items: Iterable[T]) 
             return errors
         left, size = left[size:], size * 2
     return []
-
-
-async def served_kinds(client: Client) -> dict[Resource, frozenset[str]]:
-    """The verbs of each kind that the API server serves, in its preferred version. Raises ApiError, TransportError."""
-    accept = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
-    found: dict[Resource, frozenset[str]] = {}
-    for path in ("/api", "/apis"):
-        document: Document = msgspec.json.decode((await client.send(Request("GET", path, {}, accept))).body)
-        for group in document.get("items") or ():
-            seen: set[str] = set()
-            # The preferred version comes first.
-            for version in group.get("versions") or ():
-                for one in version.get("resources") or ():
-                    kind, plural = str((one.get("responseKind") or {}).get("kind") or ""), str(one.get("resource"))
-                    if kind and plural not in seen:
-                        seen.add(plural)
-                        resource = Resource(
-                            group=name_of(group),
-                            version=str(version.get("version")),
-                            kind=kind,
-                            plural=plural,
-                            namespaced=one.get("scope") == "Namespaced",
-                        )
-                        found[resource] = frozenset(one.get("verbs") or ())
-    return found

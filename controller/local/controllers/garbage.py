@@ -33,8 +33,8 @@ from trainwright.api.objects import (
     resource_version_of,
     uid_of,
 )
-from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite, served_kinds
-from trainwright.controller.runtime import Conflict, Event, KubernetesError, Manager, MetadataOnly, NotFound
+from trainwright.controller.local.controllers.base import ControllerBase, Plan, PlannedWrite
+from trainwright.controller.runtime import Conflict, Discovery, Event, KubernetesError, Manager, MetadataOnly, NotFound
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.informer import Informer, Subscription
 from trainwright.controller.runtime.errors import NotCached
@@ -292,9 +292,9 @@ class GarbageCollector(ControllerBase):
         while True:
             self._refresh.clear()
             try:
-                served = await served_kinds(self.client)
+                served = await Discovery(self.client).served()
+                collected = [kind for kind, one in served.items() if {"list", "watch", "delete"} <= {*one["verbs"]}]
                 # Events have owners in name only, and go by their age.
-                collected = [k for k, verbs in served.items() if {"list", "watch", "delete"} <= verbs]
                 self._graph.follow(kind for kind in collected if kind.plural != "events")
             except KubernetesError as error:
                 log.warning("cannot look up the served kinds: %s", error)

@@ -29,10 +29,9 @@ from trainwright.controller.local.controllers.base import (
     Plan,
     PlannedWrite,
     PlanningController,
-    served_kinds,
 )
 from trainwright.controller.local.controllers.objects import ACCOUNT, CONFIG_MAP, NAMESPACE, POD
-from trainwright.controller.runtime import AlreadyExists, Event, Manager, MetadataOnly, NotFound, Result
+from trainwright.controller.runtime import AlreadyExists, Discovery, Event, Manager, MetadataOnly, NotFound, Result
 from trainwright.controller.runtime.errors import ApiError
 
 DEFAULT_ACCOUNT = "default"
@@ -187,11 +186,12 @@ class NamespaceController(ControllerBase):
     async def _delete_content(self, namespace: str) -> Content:
         content = Content()
         try:
-            served = await served_kinds(self.client)
+            served = await Discovery(self.client).served()
         except ApiError as error:
             content.undiscovered = error.message
             return content
-        ours = {kind: verbs for kind, verbs in served.items() if kind.namespaced and {"delete", "list"} <= verbs}
+        verbs = {kind: {*one["verbs"]} for kind, one in served.items() if kind.namespaced}
+        ours = {kind: known for kind, known in verbs.items() if {"delete", "list"} <= known}
         for kind in sorted(ours, key=lambda kind: kind != POD):  # which keeps the order of the others
             try:
                 for finalizers in await self._delete_kind(kind, ours[kind], namespace):

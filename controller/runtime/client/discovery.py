@@ -106,34 +106,31 @@ class Discovery:
         if self._names is not None and not fresh:
             return self._names
         names: dict[str, list[Resource]] = {}
-        for path in ("/api", "/apis"):
-            response = await self._client.send(Request("GET", path, {}, {"Accept": _AGGREGATED}))
-            for group in msgspec.json.decode(response.body).get("items") or ():
-                self._note(names, group)
+        for resource, one in (await self.served()).items():
+            shorts = one.get("shortNames") or ()
+            for word in {resource.plural, resource.kind.lower(), one.get("singularResource") or "", *shorts} - {""}:
+                names.setdefault(word, []).append(resource)
         self._names = names
         return names
 
-    def _note(self, names: dict[str, list[Resource]], group: dict[str, Any]) -> None:
-        group_name = (group.get("metadata") or {}).get("name", "")
-        seen: set[str] = set()
-        for version in group.get("versions") or ():  # the preferred version comes first
-            for one in version.get("resources") or ():
-                kind = (one.get("responseKind") or {}).get("kind", "")
-                if kind in seen or not kind:
-                    continue
-                seen.add(kind)
-                resource = Resource(
-                    group=group_name,
-                    version=version["version"],
-                    kind=kind,
-                    plural=one["resource"],
-                    namespaced=one.get("scope") == "Namespaced",
-                )
-                words = {
-                    resource.plural,
-                    kind.lower(),
-                    one.get("singularResource") or "",
-                    *(one.get("shortNames") or ()),
-                }
-                for word in words - {""}:
-                    names.setdefault(word, []).append(resource)
+    async def served(self) -> dict[Resource, dict[str, Any]]:
+        """Every kind of the server in its preferred version, and what discovery says of it, such as its `verbs`."""
+        found: dict[Resource, dict[str, Any]] = {}
+        for path in ("/api", "/apis"):
+            response = await self._client.send(Request("GET", path, {}, {"Accept": _AGGREGATED}))
+            for group in msgspec.json.decode(response.body).get("items") or ():
+                seen = {""}
+                for version in group.get("versions") or ():  # the preferred version comes first
+                    for one in version.get("resources") or ():
+                        kind = (one.get("responseKind") or {}).get("kind", "")
+                        if kind not in seen:
+                            seen.add(kind)
+                            resource = Resource(
+                                group=(group.get("metadata") or {}).get("name", ""),
+                                version=version["version"],
+                                kind=kind,
+                                plural=one["resource"],
+                                namespaced=one.get("scope") == "Namespaced",
+                            )
+                            found[resource] = one
+        return found

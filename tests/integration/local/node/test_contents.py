@@ -165,15 +165,6 @@ async def test_sidecars_start_first_and_stop_last(pods: Pods, settings: NodeSett
     assert container(pod, "init")["ready"]
 
 
-async def test_a_deadline_fails_the_pod(pods: Pods) -> None:
-    await pods.create("slow", *python("import time; time.sleep(600)"))
-    await pods.reach("slow", "Running")
-    await pods.client.patch(POD, "slow", pods.namespace, {"spec": {"activeDeadlineSeconds": 1}})
-    pod = await pods.reach("slow", "Failed")
-    assert status(pod)["reason"] == "DeadlineExceeded"
-    assert container(pod)["state"]["terminated"]["exitCode"] == 143
-
-
 WITH_A_CHILD = """
 import signal, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -77,32 +77,11 @@ def test_a_reason_that_goes_with_the_pods_is_kept() -> None:
         ]
 
 
-def test_a_success_ends_with_its_time() -> None:
-    status: Document = {
-        "conditions": [condition("SuccessCriteriaMet", "CompletionsReached")],
-        "uncountedTerminatedPods": {"succeeded": ["uid-gone"]},
-    }
-    step = planned(job(status=status))
-    assert step.status["succeeded"] == 1
-    assert step.status["completionTime"] == at(0)
-    assert step.status["conditions"][-1]["type"] == "Complete"
-    assert [r.reason for r in step.reports] == ["Completed"]
-
-
 @pytest.mark.parametrize(("owner", "pods", "uncounted", "released"), CASES["pods_are_counted_once"])
 def test_pods_are_counted_once(owner: Document, pods: list[Document], uncounted: Document, released: list[str]) -> None:
     step = plan(owner, Pods(owner, pods), NO_FAILURES, NOW, create=False)
     assert step.status["uncountedTerminatedPods"] == uncounted
     assert [name_of(write.obj) for write in step.releases] == released
-
-
-def test_indexes_are_counted_in_order() -> None:
-    owner = job(
-        completionMode="Indexed", completions=4, parallelism=4, status={"completedIndexes": "2", "succeeded": 1}
-    )
-    done = [pod("d", "Succeeded", index=3), pod("b", "Succeeded", index=1), pod("x", "Succeeded", index=8)]
-    step = plan(owner, Pods(owner, done), NO_FAILURES, NOW, create=False)
-    assert (step.status["succeeded"], step.status["completedIndexes"]) == (3, "1-3")
 
 
 def test_what_we_ended_has_not_failed() -> None:
@@ -122,19 +101,6 @@ def test_a_failed_pod_is_replaced_after_a_delay() -> None:
     later = planned(job(status={"failed": 1}), failures=Failures(1, NOW))
     assert later.look_again == 10.0
     assert planned(job(status={"failed": 1}), failures=Failures(0)).of("create")
-
-
-def test_suspension() -> None:
-    suspended = planned(job(suspend=True, status={"startTime": at(-9)}))
-    assert suspended.status["conditions"][0]["reason"] == "JobSuspended"
-    assert "startTime" not in suspended.status
-    resumed_job = job(status={"conditions": suspended.status["conditions"], "startTime": at(-9)})
-    resumed = planned(resumed_job, pod())
-    assert [(c["status"], c["reason"]) for c in resumed.status["conditions"]] == [("False", "JobResumed")]
-    assert resumed.status["startTime"] == at(0)
-    assert [r.reason for r in (*suspended.reports, *resumed.reports)] == ["Suspended", "Resumed"]
-    for again in (planned(job(suspend=True, status=suspended.status)), planned(job(status=resumed.status), pod())):
-        assert again.reports == [], "it is told once"
 
 
 def test_a_suspended_job_that_its_last_pods_have_ended_has_a_start() -> None:

@@ -144,26 +144,6 @@ def test_the_first_failure_is_named() -> None:
     assert step.status["conditions"][0]["message"].endswith("(first failed job: set-b-0)")
 
 
-def test_a_restart_is_over_when_all_jobs_are_ready() -> None:
-    restarting = condition("RestartingJobSet", "DefaultFailurePolicy", since=-9)
-    owner = jobset(replicated("a"), status={"conditions": [restarting], "restarts": 1})
-    assert conditions(planned(owner, child("set-a-0", "a", 1)))["RestartingJobSet"][0] == "True"
-    step = planned(owner, child("set-a-0", "a", 1, ready=1))
-    assert conditions(step)["RestartingJobSet"] == ("False", "JobsReady")
-
-
-def test_starting_in_order_shows_in_two_conditions() -> None:
-    owner = jobset(*TWO, startupPolicy={"startupPolicyOrder": "InOrder"})
-    first = planned(owner)
-    assert conditions(first) == {"StartupPolicyInProgress": ("True", "InOrderStartupPolicyInProgress")}
-    owner["status"] = first.status
-    ready = [child(f"set-{name}", name[0], ready=1) for name in ("a-0", "a-1", "b-0")]
-    assert conditions(planned(owner, *ready)) == {
-        "StartupPolicyInProgress": ("False", "InOrderStartupPolicyInProgress"),
-        "StartupPolicyCompleted": ("True", "InOrderStartupPolicyCompleted"),
-    }
-
-
 def test_conditions_keep_their_time() -> None:
     suspended = condition("Suspended", "SuspendedJobs", since=-9, message="jobset is suspended")
     owner = jobset(*TWO, suspend=True, status={"conditions": [suspended]})
@@ -181,14 +161,6 @@ def test_time_to_live(since: float, expired: bool, again: float | None) -> None:
 
 
 # ---------------------------------------------------------------------- suspension
-
-
-def test_suspending_changes_what_runs() -> None:
-    step = planned(jobset(replicated("a", 2), suspend=True), child("set-a-0", "a"), child("set-a-1", "a", suspend=True))
-    assert [(name_of(w.obj), w.body) for w in step.writes if w.verb == "patch"] == [
-        ("set-a-0", {"spec": {"suspend": True}})
-    ]
-    assert conditions(step) == {"Suspended": ("True", "SuspendedJobs")}
 
 
 def test_resuming_adds_and_takes_nothing_away() -> None:
@@ -221,11 +193,3 @@ def test_resuming_adds_and_takes_nothing_away() -> None:
             },
         },
     }
-
-
-def test_resuming_without_changes_needs_no_lock() -> None:
-    owner = jobset(replicated("a"), status={"conditions": [condition("Suspended", "SuspendedJobs")]})
-    suspended = child("set-a-0", "a", suspend=True)
-    step = planned(owner, suspended)
-    assert [write.body for write in step.writes if write.verb == "patch"] == [{"spec": {"suspend": False}}]
-    assert conditions(step) == {"Suspended": ("False", "ResumeJobs")}

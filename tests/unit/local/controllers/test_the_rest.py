@@ -120,13 +120,6 @@ async def test_a_kind_that_cannot_be_listed_holds_up_the_collector_for_a_while()
 # ---------------------------------------------------------------------- namespaces
 
 
-def test_an_empty_namespace_has_no_complaints() -> None:
-    found = conditions({}, Content(), NOW)
-    assert [c["status"] for c in found] == ["False"] * 5
-    assert Content().is_empty
-    assert conditions({"status": {"conditions": found}}, Content(), NOW + timedelta(9)) == found
-
-
 def test_what_is_left_is_named() -> None:
     content = Content(Counter({JOB: 2, POD: 1}), Counter(a=2, b=1), ["no"])
     assert not content.is_empty

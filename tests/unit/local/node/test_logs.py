@@ -158,13 +158,6 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_a_line_that_returns_to_its_start_is_one_line(tmp_path: Path) -> None:
-    """As bars of progress are drawn."""
-    path = tmp_path / "0.log"
-    path.write_bytes(at(1, "a") + at(2, "10%\r20%\r30%"))
-    assert await read(path, LogRequest(tail_lines=1)) == "10%\r20%\r30%\n"
-
-
 async def test_a_line_that_is_being_written_is_not_torn(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     whole = at(1, "a") + at(2, "x" * 100)
