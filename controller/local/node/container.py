@@ -2,7 +2,6 @@
 """The runs of one container: planned, started, waited for, and started again as its restart policy says."""
 
 import asyncio
-import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
@@ -35,8 +34,6 @@ from trainwright.controller.local.node.status import EPOCH, ContainerState, Runn
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.local.podaccess import UnavailableError
 from trainwright.controller.runtime.tasks import TaskScope, together
-
-log = logging.getLogger(__name__)
 
 FIRST_SECONDS = 10.0
 LONGEST_SECONDS = 300.0
@@ -147,9 +144,6 @@ class ContainerRunner:
         plan = await self._plan()
         self.plan = plan
         self.state.image_id = plan.image_id
-        if plan.rewriter is not None and plan.rewriter.replaced and self.state.restarts == 0:
-            pairs = ", ".join(f"{old} -> {new}" for old, new in plan.rewriter.replaced.items())
-            log.info("container %s of %s: replaced %s", self.name, describe(self._pod.pod), pairs)
         for warning in plan.warnings if self.state.restarts == 0 else ():
             self._pod.event("Warning", "MountPathExists", warning)
         started = await self._start(plan)

@@ -144,11 +144,11 @@ def _smi(program: str, query: str, seconds: float) -> list[str]:
 
 
 class Gpus:
-    def __init__(self, devices: Sequence[str] = (), *, share: bool = False, locks: MachineLocks | None = None) -> None:
+    def __init__(self, devices: Sequence[str] = (), *, share: bool = False) -> None:
         """`share`: leave all devices visible to everybody, and assign none."""
         self._free = list(devices)
         self._share = share
-        self._locks = locks or MachineLocks()
+        self._locks = MachineLocks()
         self._held: dict[str, tuple[str, ...]] = {}
         self.count = len(devices)
 

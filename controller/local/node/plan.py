@@ -49,14 +49,12 @@ LOCALHOST = "127.0.0.1"
 
 @dataclass(slots=True)
 class Rewriter:
-    """Replaces names and paths, and remembers what it replaced, so that it can be logged once."""
+    """Replaces names and paths."""
 
     names: re.Pattern[str] | None
     """Finds the names of pods; None: none are replaced."""
     folders: Mapping[str, str]
     """Folder on this machine by mount path."""
-    replaced: dict[str, str] = field(default_factory=dict)
-    """What was replaced so far, by its original."""
     _paths: re.Pattern[str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -70,9 +68,9 @@ class Rewriter:
 
     def text(self, value: str) -> str:
         if self._paths is not None:
-            value = self._paths.sub(lambda found: self._note(found[0], self.folders[found[0]]), value)
+            value = self._paths.sub(lambda found: self.folders[found[0]], value)
         if self.names is not None:
-            value = self.names.sub(lambda found: self._note(found[0], LOCALHOST), value)
+            value = self.names.sub(LOCALHOST, value)
         return value
 
     def variables(self, values: Mapping[str, str]) -> dict[str, str]:
@@ -85,10 +83,6 @@ class Rewriter:
             if path == mounted or path.startswith(mounted.rstrip("/") + "/"):
                 return self.folders[mounted] + path[len(mounted.rstrip("/")) :]
         return None
-
-    def _note(self, old: str, new: str) -> str:
-        self.replaced.setdefault(old, new)
-        return new
 
 
 def _normal(path: str) -> str:

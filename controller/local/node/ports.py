@@ -121,12 +121,11 @@ class Ports:
         *,
         is_free: Callable[[int], bool] | None = None,
         pick: Callable[[], int] | None = None,
-        locks: MachineLocks | None = None,
     ) -> None:
         """`is_free`: whether no process of the machine listens on a port; `pick` returns a free one."""
         self._is_free = is_free or port_is_free
         self._pick = pick or free_port
-        self._locks = locks or MachineLocks()
+        self._locks = MachineLocks()
         self._used: dict[Holder, dict[int, int]] = {}
         """The real port by declared one."""
         self._pods: dict[Holder, set[str]] = {}

@@ -4,7 +4,6 @@
 import errno
 import functools
 import os
-import re
 import secrets
 import stat
 import tempfile
@@ -188,7 +187,6 @@ def _is_ours(folder: Path) -> bool:
 # ---------------------------------------------------------------------- volumes
 
 _EMPTY_DIR_MODE, _IN_MEMORY_MODE = 0o777, 0o1777
-_UNREADABLE = re.compile(r"[^-a-z0-9]")
 
 
 class Mount(NamedTuple):
@@ -247,7 +245,7 @@ class Volumes:
                 payload = await payload_of(pod, volume, self._sources, functools.partial(self._token, pod))
                 if payload is None:
                     continue
-                folder = self._folder / _file_name(name)
+                folder = self._folder / name
                 if payload.files != self._written.get(name):
                     # Nobody removes the files of a pod while a thread still writes some.
                     await finished_in_thread(functools.partial(write, folder, payload.files))
@@ -283,7 +281,7 @@ class Volumes:
         raise VolumeError(f"volumes of kind {kinds or 'none'} are not supported on this node")
 
     def _own_folder(self, name: str, medium: str) -> str:
-        folder = self._folder / _file_name(name)
+        folder = self._folder / name
         if not folder.exists():
             folder.mkdir(parents=True)
             # As a kubelet does, for containers with other users; those of this machine do not reach it.
@@ -331,8 +329,3 @@ def _host_path(source: Document) -> str:
     if kind.startswith("File") and not path.is_file():
         raise VolumeError("hostPath type check failed: " + f"{path} is not a file")
     return str(path)
-
-
-def _file_name(name: str) -> str:
-    """Names of volumes are DNS labels; anything else would come from a server without validation."""
-    return _UNREADABLE.sub("_", name)

@@ -69,9 +69,3 @@ def test_peers_are_of_one_namespace_and_group() -> None:
     elsewhere["metadata"]["namespace"] = "elsewhere"
     assert peers_of(one, [one, two, other, elsewhere]) == [one, two]
     assert group_of(one) == ("ns", "mnist")
-
-
-def test_what_was_replaced_is_remembered_once() -> None:
-    rewriter = Rewriter(None, FOLDERS)
-    rewriter.variables({"A": "/data/a", "B": "/data/b", "/data": "x"})
-    assert rewriter.replaced == {"/data": "/v/data"}
