@@ -14,7 +14,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 
 from aiohttp import web
 
@@ -126,8 +125,9 @@ async def served_node(
     manager = Manager(
         config, field_manager="kubelet", servers=NO_SERVERS, process=ProcessSettings(detect_mutation=True)
     )
+    node = LocalNode(manager.client, settings, server=config.server)
     # API servers prefer the Hostname, and the name of the node cannot be resolved.
-    node = LocalNode(manager.client, replace(settings, hostname=HOST), server=config.server)
+    node.registration._hostname = HOST
     node.declare(manager)
     kubelet = ServedNode(node)
     application = web.Application()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -171,12 +171,11 @@ class Hosting:
         sources: ClusterSources,
         *,
         server: str,
-        environ: Mapping[str, str],
         pods: Callable[[], Iterable[Document]],
         event: Callable[[Document, str, str, str], None],
         released: Callable[[], None],
     ) -> None:
-        """`server`: URL of the API server, which pods find in their variables; `environ`: what they may inherit."""
+        """`server`: URL of the API server, which pods find in their variables."""
         self.settings = settings
         self.isolation = settings.isolation
         """NAMESPACES or REWRITE, once it is open."""
@@ -193,7 +192,7 @@ class Hosting:
         self._workplace = Workplace(
             images=settings.images,
             sources=sources,
-            inherited=inherited(environ, settings.inherit),
+            inherited=inherited(os.environ, settings.inherit),
             service=_service_variables(server),
             rewrite=True,
             pods=pods,

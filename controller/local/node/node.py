@@ -7,10 +7,8 @@ worker's state. So retries, back-off and coalescing of writes are those of any c
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
-from trainwright import __version__
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
 from trainwright.api.objects import (
     AnyObject,
@@ -80,10 +78,9 @@ class LocalNode:
         settings: NodeSettings,
         *,
         server: str,
-        environ: Mapping[str, str] | None = None,
         now: Now = wall_clock,
     ) -> None:
-        """`server`: URL of the API server, which pods find in their variables; `environ`: what they may inherit."""
+        """`server`: URL of the API server, which pods find in their variables."""
         self.settings = settings
         self._client = client
         self._now = now
@@ -105,21 +102,13 @@ class LocalNode:
             settings,
             self.sources,
             server=server,
-            environ=os.environ if environ is None else environ,
             pods=self.pods,
             event=self._event,
             released=self._room_made,
         )
         self.ended = EndedLogs(client, settings.logs, self._exists)
         """Of pods that are gone."""
-        self.registration = NodeRegistration(
-            client,
-            settings.name,
-            resources=self.resources,
-            version=f"v{__version__}",
-            hostname=settings.hostname,
-            now=now,
-        )
+        self.registration = NodeRegistration(client, settings.name, self.resources, now)
 
     def declare(self, manager: Manager) -> None:
         """Add the node to a manager that has not been started."""

@@ -6,6 +6,7 @@ import logging
 import platform
 from collections.abc import Callable, Mapping
 
+from trainwright import __version__
 from trainwright.api import times
 from trainwright.api.kubernetes.core.v1 import Node as NodeModel
 from trainwright.api.objects import Document
@@ -28,13 +29,10 @@ class NodeRegistration:
         self,
         client: Client,
         name: str,
-        *,
         resources: Callable[[], tuple[Mapping[str, str], Mapping[str, str]]],
-        version: str,
-        hostname: str = "",
         now: Now,
     ) -> None:
-        """`resources` returns capacity and allocatable, `version` is that of this program, `hostname` is an address."""
+        """`resources` returns capacity and allocatable."""
         self._client = client
         self._name = name
         self._resources = resources
@@ -43,8 +41,7 @@ class NodeRegistration:
             "kubernetes.io/os": platform.system().lower(),
             "kubernetes.io/arch": _architecture(),
         }
-        self._version = version
-        self._hostname = hostname or name
+        self._hostname = name
         self._now = now
         self._since: dict[str, tuple[str, str]] = {}
         """Status and time of the last transition by type of condition."""
@@ -87,7 +84,7 @@ class NodeRegistration:
             "operatingSystem": platform.system().lower(),
             "kernelVersion": platform.release(),
             "osImage": platform.platform(),
-            "kubeletVersion": self._version,
+            "kubeletVersion": f"v{__version__}",
             "containerRuntimeVersion": "local://processes",
         }
         return {

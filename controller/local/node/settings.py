@@ -27,8 +27,6 @@ class NodeSettings:
     folder: Path
     """The state folder; `pods` in it belongs to the node."""
     images: Images = field(default_factory=Images)
-    hostname: str = ""
-    """The Hostname among the addresses of the Node, which API servers ask for logs and exec; empty: `name`."""
     isolation: Isolation = Isolation.AUTO
     capacity: Mapping[str, str] = field(default_factory=dict)
     """Overrides what the machine has: quantities by resource."""

@@ -33,7 +33,6 @@ async def test_an_older_text_is_not_the_last_that_is_written(tmp_path: Path, mon
         NodeSettings(name="n", folder=tmp_path),
         sources,  # type: ignore[arg-type]
         server="https://127.0.0.1:6443",
-        environ={},
         pods=lambda: list(pods),
         event=lambda *_: None,
         released=lambda: None,
