@@ -32,7 +32,17 @@ from trainwright.controller.trainer.admission.configurations import NAMESPACE, w
 from trainwright.controller.trainer.assembly.features import GATES
 from trainwright.controller.trainer.assembly.part import Rights
 from trainwright.controller.trainer.assembly.parts import rights
-from trainwright.controller.trainer.assembly.settings import settings_of
+from trainwright.controller.trainer.assembly.settings import (
+    CIPHER_SUITES,
+    ENDPOINT,
+    LOCK,
+    OLD_NAMES,
+    PROTOCOL,
+    RECONCILED,
+    VERSIONS,
+    group_kind,
+    settings_of,
+)
 from trainwright.controller.trainer.progress.reading import READERS
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.discovery import BUILT_IN, built_in
@@ -136,6 +146,21 @@ def _schema() -> str:
         "properties": {name: {"type": "boolean"} for name in names},
         "propertyNames": {"enum": sorted(names)},
     }
+    definitions = configuration["$defs"]
+    workers = {group_kind(kind): {"type": "integer", "minimum": 1} for kind in RECONCILED}
+    named = {"propertyNames": {"enum": [*workers]}}
+    for section, field, more in (
+        ("ControllerConfigurationSpec", "groupKindConcurrency", {**closed, "properties": workers, **named}),
+        ("ControllerHealth", "readinessEndpointName", {"pattern": f"^({ENDPOINT.pattern})$"}),
+        ("ControllerHealth", "livenessEndpointName", {"pattern": f"^({ENDPOINT.pattern})$"}),
+        ("LeaderElectionConfiguration", "resourceLock", {"enum": [LOCK, ""]}),
+        ("TLSOptions", "minVersion", {"enum": [*VERSIONS, ""]}),
+        ("TLSOptions", "cipherSuites", {"items": {"enum": [*CIPHER_SUITES, *OLD_NAMES]}}),
+        ("TLSOptions", "nextProtos", {"items": {"enum": [PROTOCOL]}}),
+        ("CertManagement", "webhookSecretName", {"minLength": 1}),
+        ("CertManagement", "webhookServiceName", {"minLength": 1}),
+    ):
+        next(one for name, one in definitions.items() if name.endswith(f".{section}"))["properties"][field] |= more
     described = {"description": configuration["description"], "properties": fields}
     document["$defs"] = {"Configuration": {**closed, **described}, **configuration["$defs"]}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

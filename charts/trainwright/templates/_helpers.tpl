@@ -127,3 +127,22 @@ The rules of the manager's roles, as YAML: lists by namespace, of which "" stand
 {{- $_ := set $rules "" (concat (get $rules "") (.Values.extraRules | default list)) -}}
 {{- toYaml $rules -}}
 {{- end -}}
+
+{{/* The text at a path of a Configuration, such as progress.interval; empty: it is not set. Called with a list of both. */}}
+{{- define "trainwright.at" -}}
+{{- $at := index . 0 -}}
+{{- range splitList "." (index . 1) -}}
+{{- $at = kindIs "map" $at | ternary (get ($at | default dict) .) "" -}}
+{{- end -}}
+{{- $at | default "" -}}
+{{- end -}}
+
+{{/* The seconds of a duration as Go writes it, such as 1m30s. */}}
+{{- define "trainwright.seconds" -}}
+{{- $units := dict "h" 3600.0 "m" 60.0 "s" 1.0 "ms" 0.001 "us" 0.000001 "µs" 0.000001 "ns" 0.000000001 -}}
+{{- $sum := 0.0 -}}
+{{- range regexFindAll "[0-9.]+(ns|us|µs|ms|s|m|h)" . -1 -}}
+{{- $sum = addf $sum (mulf (regexFind "[0-9.]+" . | float64) (get $units (regexFind "[^0-9.]+" .))) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}

@@ -48,10 +48,10 @@ RECONCILED = (TrainJob, TrainingRuntime, ClusterTrainingRuntime)
 
 _OFF = "0"
 """The address that turns a server off."""
-_LOCK = "leases"
-_PROTOCOL = "http/1.1"
-_ENDPOINT = re.compile(r"/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
-_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+LOCK = "leases"
+PROTOCOL = "http/1.1"
+ENDPOINT = re.compile(r"/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
+VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _OLD_VERSIONS = ("1.0", "1.1")
 CIPHER_SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -74,7 +74,7 @@ CIPHER_SUITES = {
 }
 """OpenSSL's name by IANA's name, for the TLS 1.2 suites that Kubernetes components know and OpenSSL 3 still has."""
 _SUITES_OF_1_3 = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-_OLD_NAMES = {
+OLD_NAMES = {
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
     "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
 }
@@ -156,7 +156,7 @@ class ManagerSettings:
 
     def workers_of(self, kind: type[Object], default: int) -> int:
         """How many objects of the kind are reconciled at the same time."""
-        return self.workers.get(_group_kind(kind), default)
+        return self.workers.get(group_kind(kind), default)
 
 
 PROGRESS_WRITES = RequestLimit(rate=20, burst=40)
@@ -259,7 +259,7 @@ def _endpoints(health: ControllerHealth, complain: Complain) -> tuple[str, str]:
         ("readinessEndpointName", health.readiness_endpoint_name or ""),
         ("livenessEndpointName", health.liveness_endpoint_name or ""),
     ):
-        if not _ENDPOINT.fullmatch(name):
+        if not ENDPOINT.fullmatch(name):
             complain(f"health.{field}", f"{name!r} is not a path; use letters, digits and -._~, such as readyz")
         paths.append("/" + name.removeprefix("/"))
     if paths[0] == paths[1]:
@@ -272,8 +272,8 @@ def _endpoints(health: ControllerHealth, complain: Complain) -> tuple[str, str]:
 def _election(section: LeaderElectionConfiguration | None, complain: Complain) -> Election | None:
     if section is None:
         return None
-    if section.resource_lock not in {None, "", _LOCK}:
-        complain("leaderElection.resourceLock", f"{section.resource_lock!r} is not supported; use {_LOCK}")
+    if section.resource_lock not in {None, "", LOCK}:
+        complain("leaderElection.resourceLock", f"{section.resource_lock!r} is not supported; use {LOCK}")
     default = Timing()
     seconds = {
         "lease": _seconds("leaderElection.leaseDuration", section.lease_duration, default.lease, complain),
@@ -301,7 +301,7 @@ def _seconds(path: str, text: str | None, default: float, complain: Complain) ->
 
 
 def _workers(concurrency: Mapping[str, int] | None, complain: Complain) -> Mapping[str, int]:
-    known = [_group_kind(kind) for kind in RECONCILED]
+    known = [group_kind(kind) for kind in RECONCILED]
     for name, workers in (concurrency or {}).items():
         path = f"controller.groupKindConcurrency[{name}]"
         if name not in known:
@@ -311,7 +311,8 @@ def _workers(concurrency: Mapping[str, int] | None, complain: Complain) -> Mappi
     return concurrency or {}
 
 
-def _group_kind(kind: type[Object]) -> str:
+def group_kind(kind: type[Object]) -> str:
+    """The name of a kind in `groupKindConcurrency`."""
     return f"{kind.RESOURCE.kind}.{kind.RESOURCE.group}"
 
 
@@ -384,21 +385,21 @@ def _tls(options: TLSOptions, complain: Complain) -> tuple[ssl.TLSVersion, str]:
     version = options.min_version or "1.2"
     if version in _OLD_VERSIONS:
         complain("tls.minVersion", f"TLS {version} is not supported by OpenSSL 3; use 1.2 or 1.3")
-    elif version not in _VERSIONS:
+    elif version not in VERSIONS:
         complain("tls.minVersion", f"{version!r} is not a version of TLS; use 1.2 or 1.3")
     suites = options.cipher_suites or ()
     if suites and version == "1.3":
         complain("tls.cipherSuites", "has no effect with tls.minVersion 1.3, whose suites cannot be chosen; remove it")
     ciphers = [_cipher(index, name, complain) for index, name in enumerate(suites)]
     for index, name in enumerate(options.next_protos or ()):
-        if name != _PROTOCOL:
-            complain(f"tls.nextProtos[{index}]", f"{name} is not supported; use {_PROTOCOL}")
-    return _VERSIONS.get(version, ssl.TLSVersion.TLSv1_2), ":".join(filter(None, ciphers))
+        if name != PROTOCOL:
+            complain(f"tls.nextProtos[{index}]", f"{name} is not supported; use {PROTOCOL}")
+    return VERSIONS.get(version, ssl.TLSVersion.TLSv1_2), ":".join(filter(None, ciphers))
 
 
 def _cipher(index: int, name: str, complain: Complain) -> str:
     path = f"tls.cipherSuites[{index}]"
-    cipher = CIPHER_SUITES.get(_OLD_NAMES.get(name, name), "")
+    cipher = CIPHER_SUITES.get(OLD_NAMES.get(name, name), "")
     if name in _SUITES_OF_1_3:
         complain(path, f"{name} is a suite of TLS 1.3, which is always offered; remove it")
     elif not cipher:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.charts import MANAGER, RUNTIMES, Helm, nested
+from tests.repository import ROOT
 
 pytestmark = pytest.mark.parity
 
@@ -54,7 +56,7 @@ WRONG: Mapping[str, tuple[Path, Mapping[str, Any], str]] = {
     "an address without a colon": (
         MANAGER,
         {"config.health.healthProbeBindAddress": "8081"},
-        'config.health.healthProbeBindAddress: "8081" has no port: write it as :8443, or as "0" for no server',
+        'config.health.healthProbeBindAddress: "8081" has no port up to 65535: write it as :8443',
     ),
     "a time without a unit": (
         MANAGER,
@@ -108,6 +110,8 @@ WRONG: Mapping[str, tuple[Path, Mapping[str, Any], str]] = {
     "JobSet that is not there": (MANAGER, {"jobset.install": True}, "this copy of the chart does not hold JobSet"),
 }
 EMPTIED = ("image.tag", "podAnnotations", "onlyNamespace", "extraRules", "config.featureGates", "resources.limits")
+REFUSALS = cases(str(ROOT / "tests" / "unit" / "trainer" / "test_trainer_settings.py"))["a_refusal"]
+"""Fields of the Configuration, values, and what the manager says of them."""
 
 
 @pytest.fixture
@@ -119,6 +123,14 @@ def helm(tmp_path: Path) -> Helm:
 def test_a_wrong_value_is_refused_by_name(helm: Helm, name: str) -> None:
     chart, values, message = WRONG[name]
     assert message in helm.refusal(chart, nested(values))
+
+
+@pytest.mark.parametrize(("field", "configuration", "_message"), REFUSALS)
+def test_what_the_manager_refuses_the_chart_refuses(
+    helm: Helm, field: str, configuration: Mapping[str, Any], _message: str
+) -> None:
+    name = field.partition("[")[0].rpartition(".")[2]
+    assert name in helm.refusal(MANAGER, {"config": configuration})
 
 
 def test_an_old_kubernetes_is_refused(helm: Helm) -> None:
