@@ -11,6 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.builders import condition, progress, train_job
+from tests.virtual_trainer import VirtualTrainer
+from trainwright.api.config.v1alpha1 import Progress
 from trainwright.api.objects import Document, wire
 from trainwright.controller.runtime import NO_SERVERS, Manager
 from trainwright.controller.runtime.errors import Forbidden, TooManyRequests
@@ -412,3 +414,17 @@ def test_a_write_that_was_carried_out_after_it_was_given_up_is_not_taken_for_tha
     assert b.count("failed") == 1
     assert [one for one in warned() if "by another program" in one] == []
     assert len(b.points("a")) == 68
+
+
+def test_the_attempts_of_a_history_are_those_of_the_jobset(virtual_cluster: VirtualCluster) -> None:
+    trainer = VirtualTrainer(virtual_cluster)
+    trainer.start(feature_gates={"ProgressPull": True}, progress=Progress(history=True))
+    trainer.job()
+    trainer.advance(1)
+    for restarts in (0, 2):
+        trainer.jobset_status({"restarts": restarts})
+        trainer.advance(10)
+        trainer.report(10 * (restarts + 1), loss="0.5")
+        trainer.advance(INTERVAL_SECONDS)
+    (found,) = [one for one in trainer.stored.list("configmaps", SPACE) if one["metadata"]["name"] == "job-progress"]
+    assert [(one.percentage, one.attempt) for one in read(found["data"]).samples()] == [(10, 1), (30, 3)]
