@@ -198,7 +198,8 @@ def _holds(wanted: Any) -> Callable[[Document], object]:
             case "ready":
                 held = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
             case {"event": reason}:
-                held = any(one["reason"] == reason for one in pod["events"])
+                # Events and the status are written apart.
+                held = "startTime" in status and any(one["reason"] == reason for one in pod["events"])
             case {"restarts": count}:
                 held = any(one["restartCount"] >= count for one in statuses(pod))
             case {"running": name}:

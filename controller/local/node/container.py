@@ -195,7 +195,9 @@ class ContainerRunner:
         if self.process is process:
             return
         self.process = process
-        self.state.begin(process.started_at, self._container_id(), started=not self._is_attended())
+        started = not self.container.get(STARTUP) and not self._hook("postStart")
+        ready = started and not self.container.get(READINESS)
+        self.state.begin(process.started_at, self._container_id(), started=started, ready=ready)
         self._pod.event("Normal", "Started", "Container started")
         self._pod.changed()
 

@@ -78,9 +78,9 @@ class ContainerState:
     failures: "list[ContainerFailure]" = field(default_factory=list)
     """The first failed run and the last two."""
 
-    def begin(self, moment: datetime, container_id: str, *, started: bool = True) -> None:
-        """A new run has started; `started` is False if probes or hooks have to say more."""
-        self.started = self.ready = started
+    def begin(self, moment: datetime, container_id: str, *, started: bool = True, ready: bool = True) -> None:
+        """A new run begins; probes and hooks say later what is not `started` or `ready` yet."""
+        self.started, self.ready = started, ready
         if isinstance(self.state, Terminated):
             self.last = self.state
         self.state = Running(moment)

@@ -6,7 +6,8 @@ from typing import Any
 
 from tests.integration.local.node.conftest import POD, Document, Pods, container, python
 from trainwright.api.kubernetes.events.v1 import Event
-from trainwright.controller.runtime.testing.waiting import contains, equals, eventually
+from trainwright.controller.local.node.node import LocalNode
+from trainwright.controller.runtime.testing.waiting import contains, equals, eventually, is_empty
 
 FOREVER = "import time; time.sleep(600)"
 GRACE = {"terminationGracePeriodSeconds": 600}
@@ -25,7 +26,7 @@ def asks(command: str) -> Document:
 async def flags_of(pods: Pods, name: str) -> tuple[bool, bool]:
     """Whether the container is started, and ready."""
     found = container(await pods.get(name))
-    return found["started"], found["ready"]
+    return found.get("started", False), found.get("ready", False)
 
 
 async def notes(pods: Pods, name: str) -> list[str]:
@@ -34,7 +35,7 @@ async def notes(pods: Pods, name: str) -> list[str]:
     return [f"{one['reason']}: {one['note']}" for one in listed.items if one["regarding"]["name"] == name]
 
 
-async def test_a_container_whose_probe_fails_is_started_again(pods: Pods, tmp_path: Path) -> None:
+async def test_a_container_whose_probe_fails_is_started_again(pods: Pods, node: LocalNode, tmp_path: Path) -> None:
     """With the grace of the probe, not that of the pod: it ignores SIGTERM."""
     deaf = "import pathlib, signal; signal.signal(15, signal.SIG_IGN)"
     code = f"{deaf}; pathlib.Path('{tmp_path}/alive').touch(); {FOREVER}"
@@ -52,6 +53,7 @@ async def test_a_container_whose_probe_fails_is_started_again(pods: Pods, tmp_pa
     )
     assert any(one.startswith("Unhealthy: Liveness probe failed") for one in await notes(pods, "dying"))
     await pods.client.delete(POD, "dying", pods.namespace, grace_period=0)
+    await eventually(node.pods, is_empty)  # a node that ends first would wait for its grace
 
 
 async def test_hooks_run_after_the_start_and_before_the_end(pods: Pods, tmp_path: Path) -> None:
