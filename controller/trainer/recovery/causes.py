@@ -114,7 +114,7 @@ class Witness:
     """Of each pod that has failed, by name: its node, and the containers that have a limit of memory."""
     started: int = 0
     """How many pods were seen to run or to end, at most."""
-    ours: set[str] = field(default_factory=set)
+    ours: dict[str, None] = field(default_factory=dict)
     """Pods, by uid, that were deleted by our own doing."""
     ran_since: datetime | None = None
     """When a container of it was seen first to run or to end."""
@@ -151,7 +151,7 @@ class Witness:
             if (gone := _deletion_of(pod)) is None:
                 continue
             if is_ours:
-                self.ours.add(uid_of(pod))
+                self.ours[uid_of(pod)] = None
             elif is_first and uid_of(pod) not in self.ours:
                 self.deletions.setdefault(gone.pod, gone)
         self.ended = self.ended or own

@@ -17,7 +17,7 @@ from trainwright.controller.runtime import Client, Forbidden
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.trainer.why.kinds import NAMESPACE
 from trainwright.controller.trainer.why.reader import Reader
-from trainwright.controller.trainer.why.site import cluster, manager, runtimes
+from trainwright.controller.trainer.why.site import cluster, runtimes
 from trainwright.controller.trainer.why.site.survey import (
     TRAINER_GROUP,
     CannotTell,
@@ -37,12 +37,12 @@ CHECKS: dict[str, Check] = {
     "JobSet is installed": cluster.jobset,
     "JobSet answers": cluster.jobset_answer,
     "definitions": cluster.definitions,
-    "webhooks answer": manager.answer,
-    "webhooks lead somewhere": manager.targets,
-    "certificates of webhooks": manager.certificates,
-    "a manager works": manager.leads,
-    "one manager": manager.one_manager,
-    "rights of the manager": manager.rights,
+    "webhooks answer": cluster.answer,
+    "webhooks lead somewhere": cluster.targets,
+    "certificates of webhooks": cluster.certificates,
+    "a manager works": cluster.leads,
+    "one manager": cluster.one_manager,
+    "rights of the manager": cluster.rights,
     "runtimes can be used": runtimes.usable,
     "classes of runtimes exist": runtimes.named,
     "gang schedulers": runtimes.gangs,
@@ -52,7 +52,7 @@ CHECKS: dict[str, Check] = {
     "Kueue": runtimes.queues,
     "quotas": runtimes.quotas,
     "finished jobs": runtimes.leftovers,
-    "clock": manager.clock,
+    "clock": cluster.clock,
 }
 """The checks by title, in the order in which they are shown."""
 
