@@ -39,7 +39,8 @@ from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.main import build_parser
 from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport, load_config
-from trainwright.controller.trainer.progress.curve import Ring, Sample
+from trainwright.controller.trainer.progress.curve import Sample
+from trainwright.controller.trainer.progress.ring import Ring
 from trainwright.controller.views import text
 from trainwright.controller.views.job import History, JobView, report_of, view_of
 from trainwright.controller.views.reports import recorded

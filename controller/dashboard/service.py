@@ -27,7 +27,8 @@ from trainwright.controller.dashboard.watched import ShownJobs
 from trainwright.controller.runtime import Client, ConfigurationError, Conflict, Forbidden, KubernetesError, NotFound
 from trainwright.controller.runtime.errors import BadRequest, DecodeError, Invalid, Unauthorized
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.trainer.progress.curve import POINTS, Sample
+from trainwright.controller.trainer.progress.curve import Sample
+from trainwright.controller.trainer.progress.ring import POINTS
 from trainwright.controller.views.comparison import MOST, ComparedRun, JobComparison, Missing, compare
 from trainwright.controller.views.rendered import RenderedObjects
 from trainwright.controller.views.reports import KeptReports

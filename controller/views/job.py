@@ -21,8 +21,9 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.controller.optimization.names import LABEL_JOB
 from trainwright.controller.trainer.job.status import CONDITION_STALLED, EXPLAINING, entered, is_ours, state_of
-from trainwright.controller.trainer.progress.curve import Ring, Sample, sample_of
+from trainwright.controller.trainer.progress.curve import Sample, sample_of
 from trainwright.controller.trainer.progress.report import is_at_end, percentage_of, remaining_seconds_of
+from trainwright.controller.trainer.progress.ring import Ring
 from trainwright.plugins.contract import JobState
 
 SLOPE = timedelta(minutes=10)

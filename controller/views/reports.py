@@ -30,18 +30,14 @@ from trainwright.controller.runtime import Client, Forbidden, KubernetesError, N
 from trainwright.controller.runtime.tasks import finished_in_thread
 from trainwright.controller.trainer.progress.curve import (
     COUNTERS,
-    Damaged,
-    Ring,
     Sample,
     after,
-    belongs,
-    config_map_name,
     falls,
     joined,
-    read,
     thinned,
     with_segments,
 )
+from trainwright.controller.trainer.progress.ring import Damaged, Ring, belongs, config_map_name, read
 from trainwright.progress import CURVE, CurveWriter
 
 log = logging.getLogger(__name__)

@@ -34,7 +34,8 @@ from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.job.pods import attempts_begun
-from trainwright.controller.trainer.progress.curve import POINTS, Ring, Sample
+from trainwright.controller.trainer.progress.curve import Sample
+from trainwright.controller.trainer.progress.ring import POINTS, Ring
 from trainwright.controller.views.ended import Ended
 from trainwright.controller.views.job import History, JobView, extremes_of, report_of, view_of
 from trainwright.controller.views.reports import KeptReports, recorded

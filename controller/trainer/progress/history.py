@@ -13,7 +13,7 @@ a damaged one is begun again, and a deleted one is made again, which is logged o
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
 
@@ -43,7 +43,8 @@ from trainwright.controller.runtime.tasks import together
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.status import ended_lately, is_ours
-from trainwright.controller.trainer.progress.curve import (
+from trainwright.controller.trainer.progress.curve import falls, passed, sample_of
+from trainwright.controller.trainer.progress.ring import (
     KEY,
     Damaged,
     Ring,
@@ -51,9 +52,9 @@ from trainwright.controller.trainer.progress.curve import (
     config_map_name,
     document_of,
     read,
-    sample_of,
 )
 from trainwright.controller.trainer.progress.writer import Budget
+from trainwright.progress import extremes
 
 log = logging.getLogger(__name__)
 
@@ -182,9 +183,12 @@ class HistoryKeeper:
             queue.add(history.key, after=max(at, history.not_before) - self._time())
 
     def _add(self, ring: Ring, job: TrainJob, status: TrainerStatus) -> bool:
-        metrics = {metric.name: metric.value for metric in status.metrics or ()}
-        sample = sample_of(status, metrics, self._attempt_of(job))
-        return sample is not None and ring.add(sample)
+        said = extremes({metric.name: metric.value for metric in status.metrics or ()})
+        sample, last = sample_of(status, said.plain, self._attempt_of(job)), ring.last
+        if sample is None:
+            return False
+        lows, highs = passed(said, last.step if last is not None and not falls(last, sample) else None)
+        return ring.add(replace(sample, lows=lows, highs=highs))
 
     def _due(self, history: _History) -> float:
         if history.written == float("-inf") and not is_finished(history.job):

@@ -31,7 +31,8 @@ from trainwright.controller.local.cluster import RunningServer, api_server, inst
 from trainwright.controller.local.controllers import jobset
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.progress.curve import KEY, Ring, Sample, document_of
+from trainwright.controller.trainer.progress.curve import Sample
+from trainwright.controller.trainer.progress.ring import KEY, Ring, document_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}

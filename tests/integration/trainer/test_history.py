@@ -19,7 +19,7 @@ from trainwright.controller.runtime import NotFound
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 from trainwright.controller.trainer.assembly.parts import parts_of
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.progress.curve import KEY, belongs, config_map_name, read
+from trainwright.controller.trainer.progress.ring import KEY, belongs, config_map_name, read
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 COMPLETE = condition("Complete", at=TIME)

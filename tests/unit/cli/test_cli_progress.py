@@ -15,7 +15,8 @@ from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.progress import screen
-from trainwright.controller.trainer.progress.curve import POINTS, Ring, Sample
+from trainwright.controller.trainer.progress.curve import Sample
+from trainwright.controller.trainer.progress.ring import POINTS, Ring
 from trainwright.controller.views import text
 from trainwright.controller.views.job import History, JobView, JobViews, as_json, observe, sorted_views, view_of
 

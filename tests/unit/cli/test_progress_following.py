@@ -23,7 +23,7 @@ from trainwright.controller.cli.progress.command import REDRAW_SECONDS, follow
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.controller.runtime.testing.clock import jumping
-from trainwright.controller.trainer.progress.curve import Ring, document_of
+from trainwright.controller.trainer.progress.ring import Ring, document_of
 from trainwright.controller.views import text
 from trainwright.controller.views.job import History, JobViews, view_of
 from trainwright.controller.views.watch import WatchedJobs

@@ -20,8 +20,9 @@ from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.simulation.virtual import VirtualCluster
 from trainwright.controller.simulation.world import CONFIG, PROCESS, Process
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.progress.curve import KEY, TEXT_BYTES, Ring, Sample, read
+from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.trainer.progress.history import AT_ONCE, INTERVAL_SECONDS, WRITE_SECONDS, HistoryKeeper
+from trainwright.controller.trainer.progress.ring import KEY, TEXT_BYTES, Ring, read
 from trainwright.controller.trainer.progress.writer import Budget, Pace
 
 SPACE = "default"
@@ -81,7 +82,7 @@ class Bench:
     def report(self, name: str, percentage: int, **metrics: float) -> None:
         self.show(name, trainerStatus=self.value(percentage, **metrics))
 
-    def value(self, percentage: int, **metrics: float) -> Document:
+    def value(self, percentage: int, **metrics: float | str) -> Document:
         told = {name: str(value) for name, value in metrics.items()}
         return progress(at=self.cluster.now, metrics=told, progressPercentage=percentage)
 
@@ -156,6 +157,17 @@ def test_a_job_is_written_every_five_minutes_and_at_its_end(b: Bench) -> None:
     b.report("a", 100, loss=0.1)
     b.advance(61)
     assert len(b.points("a")) == 152
+
+
+def test_a_spike_between_two_reports_is_in_the_history(b: Bench) -> None:
+    b.report("a", 1, loss=1.0, current_step=10.0)
+    spike = {"loss.recent_max": "9.0 at step 15", "loss.max": "20.0 at step 3", "loss.min": "0.5 so far"}
+    b.show("a", trainerStatus=b.value(2, loss=1.0, current_step=20.0, **spike))
+    b.advance(10)
+    b.show("a", trainerStatus=b.value(3, loss=1.0, current_step=30.0, **spike))
+    b.advance(301)
+    assert [point.high("loss") for point in b.points("a")] == [1.0, 9.0, 1.0]
+    assert b.ring("a").metrics == ("loss", "current_step")
 
 
 def test_nothing_is_called_after_a_start_until_a_job_reports(b: Bench) -> None:

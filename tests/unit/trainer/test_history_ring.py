@@ -14,19 +14,18 @@ from hypothesis import strategies as st
 from tests.builders import train_job
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.controller.trainer.progress.curve import (
+from trainwright.controller.trainer.progress.curve import Sample, sample_of
+from trainwright.controller.trainer.progress.ring import (
     KEY,
     METRICS,
     POINTS,
     TEXT_BYTES,
     Damaged,
     Ring,
-    Sample,
     belongs,
     config_map_name,
     document_of,
     read,
-    sample_of,
 )
 
 START = datetime(2026, 11, 22, tzinfo=UTC).timestamp()
@@ -72,6 +71,24 @@ def test_ten_thousand_reports_cover_the_whole_run_evenly() -> None:
     # The last row may stand for fewer reports than the others.
     assert len(set(gaps[:-1])) <= 2
     assert max(gaps) <= 64
+
+
+def test_the_extremes_of_losses_survive_the_thinning() -> None:
+    ring = Ring(points=20)
+    high, low = {101: {"loss": 50.0}}, {250: {"loss": -7.0, "lr": -1.0}}
+    for second in range(400):
+        loss = {33: 9.0, 77: -2.0}.get(second, 1.0)
+        values = {"loss": loss, "lr": loss, "current_step": float(second)}
+        ring.add(Sample(at=at(second), values=values, lows=low.get(second, {}), highs=high.get(second, {})))
+    found = Ring.decode(ring.encode()).samples()
+    assert found == ring.samples()
+    highs, lows = ([edge(one, "loss") for one in found] for edge in (Sample.high, Sample.low))
+    # Each once, in the row that stands for its step.
+    for edges, step, value in ((highs, 33, 9.0), (highs, 101, 50.0), (lows, 77, -2.0), (lows, 250, -7.0)):
+        place = edges.index(value)
+        assert edges.count(value) == 1
+        assert (found[place - 1].step or 0) < step <= (found[place].step or 0)
+    assert {name for one in found for name in (*one.lows, *one.highs)} == {"loss"}
 
 
 def test_the_newest_report_is_always_the_last_point() -> None:

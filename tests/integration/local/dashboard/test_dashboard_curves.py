@@ -16,7 +16,8 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.dashboard import contract, curves
 from trainwright.controller.runtime.client.transport import Request, Stream
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.progress.curve import Ring, Sample, document_of
+from trainwright.controller.trainer.progress.curve import Sample
+from trainwright.controller.trainer.progress.ring import Ring, document_of
 from trainwright.controller.views.reports import KeptReports
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
