@@ -15,7 +15,7 @@ import msgspec
 
 from trainwright.api import times
 from trainwright.api.conditions import find, set_condition
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, dig
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.kinds.conversion import WebhookConversion
 from trainwright.controller.local.apiserver.kinds.custom import CustomStrategy
@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 
 _MANAGER = "kube-apiserver"
 COLLECTION = "customresourcedefinitions.apiextensions.k8s.io"
+_SCALE_PATHS = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
 _IN_PROGRESS = "InstanceDeletionInProgress", "CustomResource deletion is in progress"
 
 
@@ -273,68 +274,61 @@ def _compiled_versions(spec: bytes, *, changed: bool) -> tuple[Resource, ...]:
 
 def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
     """What a definition serves, by version. If it was `changed`, stored objects may not fit the schema."""
-    names, group = spec["names"], spec["group"]
+    names, group, versions = spec["names"], spec["group"], spec["versions"]
+    kind = names["kind"]
     managers = custom_resource_managers(spec)
-    strategies = {version["name"]: _strategy(version) for version in spec["versions"]}
-    schemas = [version.get("schema") for version in spec["versions"]]
-    storage = next(version["name"] for version in spec["versions"] if version["storage"])
+    schemas = {one["name"]: (one.get("schema") or {}).get("openAPIV3Schema") for one in versions}
+    endpoints = {one["name"]: one.get("subresources") or {} for one in versions}
+    strategies = {
+        name: CustomStrategy(schema, has_status="status" in endpoints[name]) for name, schema in schemas.items()
+    }
+    storage = next(one["name"] for one in versions if one["storage"])
     asked = (spec.get("conversion") or {}).get("webhook")
-    webhook = WebhookConversion(asked, names["kind"]) if asked is not None else None
-    differ = any(schema != schemas[0] for schema in schemas)
-    converts = changed or differ or webhook is not None or any(map(_has_initial_status, spec["versions"]))
+    webhook = WebhookConversion(asked, kind) if asked is not None else None
+    differ = any(schema != schemas[storage] for schema in schemas.values())
+    # Reading gives such an object a status although creating it takes away what it says, as in Gateway API.
+    initial = {name: dig(schema, "properties.status.default") for name, schema in schemas.items()}
+    fills = any("status" in endpoints[name] and initial[name] is not None for name in schemas)
+    converts = changed or differ or fills or webhook is not None
     made: list[Resource] = []
-    for version in spec["versions"]:
+    for version in versions:
         if not version.get("served"):
             continue
-        strategy = strategies[version["name"]]
-        api_version = f"{group}/{version['name']}"
-        stored_as = f"{group}/{storage}"
-        to, back = _conversions(names["kind"], stored_as, strategies[storage], api_version, strategy, webhook)
+        name = version["name"]
+        api_version, stored_as, scale = f"{group}/{name}", f"{group}/{storage}", endpoints[name].get("scale")
+        to, back = _conversions(kind, stored_as, strategies[storage], api_version, strategies[name], webhook)
+        rows = (
+            Subresource("scale", "Scale", STATUS_VERBS, "autoscaling", "v1"),
+            Subresource("status", kind, STATUS_VERBS),
+        )
         made.append(
             Resource(
                 group=group,
-                version=version["name"],
-                kind=names["kind"],
+                version=name,
+                kind=kind,
                 plural=names["plural"],
-                singular=names.get("singular") or names["kind"].lower(),
+                singular=names.get("singular") or kind.lower(),
                 namespaced=spec["scope"] == "Namespaced",
-                strategy=strategy,
+                strategy=strategies[name],
                 managers={sub: manager for (served, sub), manager in managers.items() if served == api_version},
                 columns=tuple(map(_column, version.get("additionalPrinterColumns") or ())),
                 verbs=CUSTOM_VERBS,
-                subresources=_subresources(names["kind"], version),
-                scale=_scale_paths(version),
+                subresources={row.name: row for row in rows if endpoints[name].get(row.name) is not None},
+                scale=None if scale is None else ScalePaths(*(str(scale.get(one) or "")[1:] for one in _SCALE_PATHS)),
                 list_kind=names.get("listKind") or "",
                 short_names=tuple(names.get("shortNames") or ()),
                 categories=tuple(names.get("categories") or ()),
                 storage_version=storage,
                 custom=True,
-                schema=(version.get("schema") or {}).get("openAPIV3Schema"),
+                schema=schemas[name],
                 selectable=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
-                warning=_deprecation(group, names["kind"], version, spec["versions"]),
+                warning=_deprecation(group, kind, version, versions),
                 to_storage=to if converts else None,
                 from_storage=back if converts else None,
                 conversion=webhook,
             )
         )
     return made
-
-
-def _subresources(kind: str, version: Document) -> dict[str, Subresource]:
-    wanted = version.get("subresources") or {}
-    rows = (
-        Subresource("scale", "Scale", STATUS_VERBS, group="autoscaling", version="v1"),
-        Subresource("status", kind, STATUS_VERBS),
-    )
-    return {row.name: row for row in rows if wanted.get(row.name) is not None}
-
-
-def _scale_paths(version: Document) -> ScalePaths | None:
-    scale = (version.get("subresources") or {}).get("scale")
-    if scale is None:
-        return None
-    fields = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
-    return ScalePaths(*(str(scale.get(field) or "").removeprefix(".") for field in fields))
 
 
 def _column(wanted: Document) -> Column:
@@ -347,18 +341,6 @@ def _column(wanted: Document) -> Column:
         path,
         wanted.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
     )
-
-
-def _has_initial_status(version: Document) -> bool:
-    """Whether reading gives an object a status although creating it takes away what it says, as in Gateway API."""
-    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    status = (schema.get("properties") or {}).get("status") or {}
-    return "status" in (version.get("subresources") or {}) and status.get("default") is not None
-
-
-def _strategy(version: Document) -> CustomStrategy:
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    return CustomStrategy(schema, has_status="status" in (version.get("subresources") or {}))
 
 
 def _conversions(
