@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom resources: their documents by the schema of a version (`crd`), and their definitions (`definitions`)."""
+"""What schemas say of documents: checks of values and CEL rules of custom kinds, and what was recorded of others."""
