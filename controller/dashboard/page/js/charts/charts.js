@@ -84,7 +84,8 @@ export class Charts {
     }
     shown.forEach(({ name, size }, place) => {
       if (!this.#charts.has(name)) {
-        const made = this.#make(name, size, place, this);
+        // The colour of a curve is that of its place without what is pinned or hidden.
+        const made = this.#make(name, size, wanted.findIndex((one) => one.name === name), this);
         this.#charts.set(name, made);
         this.#observer.observe(made.node);
       }

@@ -78,7 +78,7 @@ export function showRow(made, row, names) {
   say(parts.note, note);
   put(parts.note, "title", why.length > 60 ? why : null);
   say(parts.how, said === undefined ? "" : [how, row.percentage === null ? "" : `at ${row.percentage}%`].filter(Boolean).join(", "));
-  const differs = names.filter((name) => name in row.parameters).map((name) => `${name}=${row.parameters[name]}`).join(" ");
+  const differs = names.filter((name) => name in row.parameters).map((name) => `${name}=${row.parameters[name]}`).join("\n");
   say(parts.parameters, differs);
   put(parts.parameters, "title", differs.length > 24 ? differs : null);
   say(parts.eta, eta(row, moment));
