@@ -36,11 +36,10 @@ a value that is not known is null, a text that is not known is empty.
 
 Every answer that is not 2xx or 3xx has a `PageProblem` as its body.
 
-**Streams** are server-sent events; `data` is one JSON document. The first event of a stream holds everything, so after
-a reconnect nothing is missing. `heartbeat` (`Heartbeat`) comes at least every 15 seconds: a page that sees none for 45
-seconds has lost the dashboard. `bye` comes when the dashboard is stopped. A new stream begins with `snapshot` or `job`;
-that one replaces what the page holds. Browsers open at most six connections to one address, over all windows: open one
-stream for a page, and close it while the page is hidden.
+**Streams** are server-sent events; `data` is one JSON document. It begins with `snapshot` or `job`, which replaces
+what the page holds. `heartbeat` (`Heartbeat`) comes at least every 15 seconds: a page that sees none for 45 seconds has
+lost the dashboard. `bye` comes when the dashboard is stopped. Browsers open at most six connections to one address,
+over all windows: open one stream for a page, and close it while the page is hidden.
 
 **Text** comes from training code, from users and from the cluster. It may hold any character. It is never HTML.
 

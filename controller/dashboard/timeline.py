@@ -39,7 +39,7 @@ def timeline_of(
     found = [
         *_of_job(job),
         *told,
-        *_of_starts(job, pods),
+        *_of_starts(job, pods, samples),
         *_of_checkpoints(job, samples),
         *_of_failures(job, failures),
         *_of_conditions(job, why),
@@ -80,13 +80,15 @@ def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
         yield _once(job, at, "Deleted", "the job is being deleted")
 
 
-def _of_starts(job: TrainJob, pods: Iterable[contract.Pod]) -> Iterable[contract.Moment]:
-    """When the first rank of each attempt started, of the pods that are known."""
+def _of_starts(job: TrainJob, pods: Iterable[contract.Pod], samples: Sequence[Sample]) -> Iterable[contract.Moment]:
+    """When the first rank of each attempt started, of the pods that are known; else the first report of the first."""
     found: dict[int, str] = {}
     for pod in pods:
         for one in pod.containers:
             if one.started and not one.init and pod.attempt is not None:
                 found[pod.attempt] = min(one.started, found.get(pod.attempt, one.started))
+    if samples and 1 not in found:
+        yield _once(job, _text(samples[0]), "Started", "the first report came")
     for number, at in found.items():
         reason = "Started" if number == 1 else f"Attempt {number} started"
         yield _once(job, at, reason, "the program runs")
@@ -102,10 +104,13 @@ def _of_checkpoints(job: TrainJob, samples: Sequence[Sample]) -> Iterable[contra
             found.setdefault(one.segment, []).append(one)
         last = step if step is not None else last
     for run in found.values():
-        first, newest = (format_time(datetime.fromtimestamp(one.at, UTC)) for one in (run[0], run[-1]))
-        made = _once(job, newest, "Checkpoint", f"of step {run[-1].values[CHECKPOINT_STEP]:g}")
-        made.first, made.count = first, len(run)
+        made = _once(job, _text(run[-1]), "Checkpoint", f"of step {run[-1].values[CHECKPOINT_STEP]:g}")
+        made.first, made.count = _text(run[0]), len(run)
         yield made
+
+
+def _text(sample: Sample) -> str:
+    return format_time(datetime.fromtimestamp(sample.at, UTC))
 
 
 def _of_failures(job: TrainJob, failures: Mapping[int, contract.FailureView]) -> Iterable[contract.Moment]:

@@ -70,3 +70,6 @@ def test_it_leads_with_what_the_training_did() -> None:
         ("Started", "the program runs", 1),
     ]
     assert [one.reason for one in found if one.source == "event"] == ["Pulled"]
+    # The pods of the first attempt are gone.
+    gone = timeline_of(job(), [], {}, pods[:1], samples)
+    assert [one.message for one in gone if one.reason == "Started"] == ["the first report came"]
