@@ -57,19 +57,13 @@ def test_documents_of_built_in_kinds(group: DiscoveryGroup) -> None:
         if method == "patch" and "fieldValidation" in [one["name"] for one in operation["parameters"]]
     }
     # Kinds that can only be created have the operation for kubectl, which looks nowhere else.
-    scaled = {sub.kind for one in resources for sub in one.subresources.values() if sub.name == "scale"}
-    assert patched == scaled | {one.kind for one in resources if "patch" in one.verbs or one.verbs == ("create",)}
+    assert patched == {one.kind for one in resources if "patch" in one.verbs or one.verbs == ("create",)}
 
 
 def test_documents_of_custom_resources() -> None:
     made = document([WIDGET], "1.36")
     collection = "/apis/example.com/v1/namespaces/{namespace}/widgets"
-    assert list(made["paths"]) == [
-        collection,
-        f"{collection}/{{name}}",
-        f"{collection}/{{name}}/status",
-        "/apis/example.com/v1/widgets",
-    ]
+    assert list(made["paths"]) == [collection, f"{collection}/{{name}}"]
     patch = made["paths"][f"{collection}/{{name}}"]["patch"]
     assert patch["x-kubernetes-group-version-kind"] == {"group": "example.com", "version": "v1", "kind": "Widget"}
     assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]

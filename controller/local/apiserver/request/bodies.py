@@ -13,7 +13,6 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.request import protobuf
 from trainwright.controller.local.apiserver.request.info import RequestInfo, WriteQuery
 from trainwright.controller.local.types.go_json import DocumentDecodeError
-from trainwright.controller.local.types.model import models_by_kind
 from trainwright.controller.local.values import read_json
 
 
@@ -96,9 +95,8 @@ def read_object(call: RequestInfo, options: WriteQuery) -> Document:
     if built_in:
         kind = document["kind"] = document.get("kind") or wanted
         said = document["apiVersion"] = document.get("apiVersion") or version
-        problem = None if (kind, said) == (wanted, version) else kind_problem(kind, said, wanted)
-        if problem is not None:
-            raise _cannot_be_handled(call, problem)
+        if (kind, said) != (wanted, version):
+            raise _cannot_be_handled(call, f"it is a {kind} in version {said}")
     elif not document.get("kind"):
         raise _unrecognized(call, "kind is missing")
     if (said := document.get("apiVersion") or "") != version:
@@ -162,13 +160,6 @@ def expected(call: RequestInfo) -> tuple[str, str]:
     if sub is None:
         return call.kind, call.resource.api_version
     return sub.kind, call.resource.api_version_of(sub)
-
-
-def kind_problem(kind: str, api_version: str, wanted: str) -> str | None:
-    """Why a document that says this kind and version is no object of the wanted kind; None if it may be one."""
-    if (api_version, kind) not in models_by_kind():
-        return f'there is no kind "{kind}" in version "{api_version}"'
-    return None if kind == wanted else f"{kind} cannot be converted to {wanted}"
 
 
 def _unrecognized(call: RequestInfo, why: str) -> errors.StatusError:

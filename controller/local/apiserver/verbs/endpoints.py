@@ -211,10 +211,8 @@ def _patched(call: RequestInfo, live: Document, media: str) -> tuple[Document, l
         # Of a built-in kind, a strategic merge patch changes neither, whatever it says.
         kept = media == STRATEGIC_PATCH and isinstance(made.get(name), str)
         made[name] = right if kept else made.get(name) or ("" if custom else right)
-    said = str(made["kind"]), str(made["apiVersion"])
-    problem = None if custom or said == (kind, version) else bodies.kind_problem(*said, kind)
-    if problem is not None:
-        raise _rejected(problem)
+    if not custom and (made["kind"], made["apiVersion"]) != (kind, version):
+        raise _rejected(f"it is a {made['kind']} in version {made['apiVersion']}")
     try:
         strict += call.resource.decode(made, call.subresource)
     except DocumentDecodeError as error:

@@ -286,14 +286,6 @@ def _roles(node: Document) -> str:
     return ",".join(sorted({*found, labels.get("kubernetes.io/role") or ""} - {""})) or NONE
 
 
-def _address(kind: str) -> Read:
-    def read(node: Document) -> str:
-        addresses = parts(part(node, "status"), "addresses")
-        return next((text(one, "address") for one in addresses if one.get("type") == kind), NONE)
-
-    return read
-
-
 def _of_event(*fields: str) -> Read:
     """The first of some fields that is set: events have the form of either of two groups."""
     return lambda event: next((event[field] for field in fields if event.get(field)), None)
@@ -399,8 +391,8 @@ CELLS: dict[str, Mapping[str, str | Read | None]] = {
         "Status": _node_status,
         "Roles": _roles,
         "Version": ".status.nodeInfo.kubeletVersion",
-        "Internal-IP": _address("InternalIP"),
-        "External-IP": _address("ExternalIP"),
+        "Internal-IP": '.status.addresses[?(@.type=="InternalIP")].address|"<none>"',
+        "External-IP": '.status.addresses[?(@.type=="ExternalIP")].address|"<none>"',
         "OS-Image": '.status.nodeInfo.osImage|"<unknown>"',
         "Kernel-Version": _kernel,
         "Container-Runtime": '.status.nodeInfo.containerRuntimeVersion|"<unknown>"',

@@ -6,7 +6,6 @@ clients that prefer protobuf or YAML accept that as well.
 """
 
 from collections.abc import Collection
-from typing import Literal
 
 from trainwright.controller.local.apiserver import errors
 
@@ -14,8 +13,6 @@ JSON = "application/json"
 RESOURCE_FORMS = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 """The forms that endpoints of resources offer, of `v1` of META."""
 META = "meta.k8s.io"
-Form = Literal["", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"]
-"""What is answered: the object as it is, or another form of it."""
 
 
 def negotiate(header: str, forms: Collection[str], group: str = META, version: str = "v1") -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.schema.published.kinds import Subresource
 from trainwright.controller.local.types.model import Schema, models_by_kind, published_models
 
 Document = dict[str, Any]
@@ -36,20 +35,10 @@ def paths_of(resource: Resource) -> Iterator[tuple[str, Document]]:
     yield collection, _operations(resource, on_all)
     if on_one := {method for verb, method in _METHODS.items() if verb in resource.verbs}:
         yield f"{collection}/{{name}}", _operations(resource, on_one)
-    for _, sub in sorted(resource.subresources.items()):
-        methods = {_METHODS.get(verb, "post") for verb in sub.verbs}
-        yield f"{collection}/{{name}}/{sub.name}", _operations(resource, methods, sub)
-    if resource.namespaced and "list" in resource.verbs:
-        yield f"{root}/{resource.plural}", _operations(resource, {"get"})
 
 
-def _operations(resource: Resource, methods: Iterable[str], sub: Subresource | None = None) -> Document:
-    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    if sub is not None:
-        kind["kind"] = sub.kind or resource.kind
-        if sub.version:
-            kind |= {"group": sub.group, "version": sub.version}
-    responses = {"200": {"description": "OK"}}
+def _operations(resource: Resource, methods: Iterable[str]) -> Document:
+    kind, responses = _kind(resource, resource.kind), {"200": {"description": "OK"}}
     made: Document = {method: {"responses": responses, _KINDS: kind} for method in sorted(methods)}
     if "patch" in made:
         types = _PATCHES if resource.custom else (*_PATCHES, _STRATEGIC)
