@@ -7,6 +7,10 @@
 TrainJobs and JobSets are models, and everything else is in wire form, as the caches of the manager have it; `wire`
 turns a model into a document. What a kind has no field for is refused. Runtimes and their replicated jobs are those of
 `trainwright.plugins.testing`; for an object of any other kind, there is `runtime.testing.objects.build`.
+
+Written out stay documents that are wrong on purpose, files as users write them, and what tests of the local API server
+send it to be decoded and defaulted. Jobs and pods of the local controllers, which their tables make by name, are
+those of `tests/unit/local/controllers/objects.py`.
 """
 
 from collections.abc import Mapping, Sequence

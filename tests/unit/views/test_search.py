@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tests import builders
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document, Key
 from trainwright.api.trainer.v1alpha1 import OptimizationJob, TrainJob
@@ -19,7 +20,7 @@ LONG_AGO = "2026-11-29T11:00:00Z"
 
 
 def condition(kind: str, status: str = "True", message: str = "") -> Document:
-    return {"type": kind, "status": status, "reason": "Why", "message": message, "lastTransitionTime": LONG_AGO}
+    return builders.condition(kind, status, "Why", message, at=LONG_AGO)
 
 
 def search_job(*conditions: Document, direction: str = "Minimize") -> OptimizationJob:
