@@ -113,8 +113,6 @@ class AssembledServer:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer(AssembledServer):
-    """An API server that answers."""
-
     config: ClusterConfig
     """How to reach it over HTTPS as the administrator."""
     kubeconfig: Path
@@ -127,8 +125,6 @@ class RunningServer(AssembledServer):
 
 @dataclass(frozen=True, slots=True)
 class RunningCluster:
-    """A cluster that runs pods."""
-
     api: RunningServer
     manager: Manager
     """Runs the controllers and the node."""
@@ -378,7 +374,6 @@ def _serve_pods(
     ports: PortSource,
     gone: GonePods | None = None,
 ) -> None:
-    """Answer requests for logs, processes and ports of pods."""
     store, admission = server.store, server.admission
     for name, handler in (
         ("log", partial(stream_log, store, logs, gone=gone)),

@@ -129,7 +129,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return made
 
     def tasks_of(self, surroundings: Surroundings) -> int:
-        """How many tasks of a process are not done."""
         return sum(isinstance(one, _Task) and one.surroundings is surroundings for one in asyncio.all_tasks(self))
 
     def freeze(self, surroundings: Surroundings) -> None:
@@ -294,7 +293,6 @@ class SimulatedSurroundings(Surroundings):
         return self._stream
 
     def uid(self) -> uuid.UUID:
-        """A UUID that the seed decides."""
         return uuid.UUID(int=self._stream.getrandbits(128), version=4)
 
     def stamp(self) -> int:

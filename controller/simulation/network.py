@@ -75,7 +75,6 @@ class FaultProfile:
         return {name: value for name, value in asdict(self).items() if value and name not in _NO_FAULTS}
 
     def without(self, name: str) -> "FaultProfile":
-        """The same without one fault."""
         return replace(self, **{name: 0.0})
 
 
@@ -268,8 +267,6 @@ class Network:
 
 
 class _Stream:
-    """A stream whose frames come as the network lets them."""
-
     def __init__(self, inner: Stream, network: Network, request: Request) -> None:
         self._inner, self._network, self._request = inner, network, request
 
@@ -373,7 +370,6 @@ class SimulatedElector:
             await self._candidate.release()
 
     def unready(self) -> str | None:
-        """A replica that waits is ready."""
         return None
 
     def statistics(self) -> ElectionStatistics:

@@ -84,7 +84,6 @@ class SimulatedNode:
         builder.reconcile(self._reconcile, workers=8, needs_leader=False)
 
     async def register(self) -> None:
-        """Make the Node, with room for everything."""
         moment = format_time(present().now())
         await self._client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}}, kind=NODE)
         room = {"cpu": "100000", "memory": "100000Gi", "pods": "100000", "nvidia.com/gpu": "100000"}

@@ -23,8 +23,6 @@ _LONG = 1e7
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that a user, or fate, does."""
-
     at: float
     """Virtual seconds after the world is ready."""
     what: str
@@ -57,7 +55,6 @@ class ScenarioPlan:
     steps: Sequence[Step] = ()
 
     def text(self) -> str:
-        """As JSON, for a file."""
         said = asdict(self)
         said["faults"] = {name: value for name, value in said["faults"].items() if value}
         said["steps"] = [[step.at, step.what, step.on, step.more] for step in self.steps]

@@ -19,7 +19,6 @@ _MARKER = "virtual_cluster"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
     config.addinivalue_line(
         "markers", f"{_MARKER}(controllers=False, crds=…, lives=…, seed=…): what the fixture of that name is made of"
     )

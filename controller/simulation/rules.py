@@ -25,8 +25,6 @@ STORM = 120
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule did not hold."""
-
     rule: str
     text: str
     at: float

@@ -43,8 +43,6 @@ Action: TypeAlias = Callable[[World, Step], Any]
 
 
 class Scenario(Protocol):
-    """An operator in its world."""
-
     lease: str
     """Name of the Lease of its leader election, in namespace `default`; empty: it has none."""
     rules: Sequence[type[WorldRule]]

@@ -237,8 +237,6 @@ def _snapshot(crds: Sequence[Path]) -> Snapshot:
 
 
 class _VirtualPoster(Poster):
-    """Sends requests on the loop of the cluster."""
-
     def __init__(self, cluster: VirtualCluster) -> None:
         self._cluster = cluster
 

@@ -193,11 +193,9 @@ class World:
 
     @property
     def processes(self) -> list[Process]:
-        """The newest process of each replica that has been started."""
         return [one.process for one in self.replicas if one.process is not None]
 
     def add_replica(self, boot: Boot) -> Replica:
-        """A further replica, which `boot` or the Deployment starts."""
         self.replicas.append(Replica(len(self.replicas), boot))
         return self.replicas[-1]
 
@@ -358,7 +356,6 @@ class World:
                     await self.boot(replica)
 
     def start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something as long as the world."""
         return self._scope.start(name, work)
 
     # ------------------------------------------------------------------ webhooks of the operator
@@ -377,7 +374,6 @@ class World:
         return await chosen.handlers(path, body)
 
     def holder(self) -> str:
-        """Who holds the lease of the operator."""
         lease = self.store.get("leases.coordination.k8s.io", ObjectName("default", self.lease))
         return "" if lease is None else (lease.document().get("spec") or {}).get("holderIdentity") or ""
 

@@ -230,7 +230,6 @@ class PlanningController(ControllerBase):
         """The next step for an object; None: it is none of its business."""
 
     async def reconcile(self, key: Key) -> Result:
-        """Reconcile one object."""
         try:
             for _ in range(_PASSES):
                 obj = self.cache.get(self.KIND, key.name, key.namespace)

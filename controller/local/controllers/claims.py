@@ -120,14 +120,11 @@ def plan_for_volume(volume: Document, claim: Document | None) -> Plan:
 
 
 def claims_of(pod: Document) -> list[str]:
-    """The names of the claims that a pod mounts."""
     claims = [volume.get("persistentVolumeClaim") or {} for volume in spec_of(pod).get("volumes") or ()]
     return [str(claim["claimName"]) for claim in claims if claim.get("claimName")]
 
 
 class ClaimController(ControllerBase):
-    """Reconciles claims and volumes."""
-
     def declare(self, manager: Manager) -> None:
         """Declare what it watches. Raises ConfigurationError if the settings have no folder for volumes."""
         if self.settings.volumes is None:

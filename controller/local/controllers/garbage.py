@@ -76,8 +76,6 @@ def is_orphaning(obj: AnyObject) -> bool:
 
 
 class OwnerState(Enum):
-    """The state of one owner."""
-
     SOLID = "solid"
     """It exists."""
     WAITING = "waiting"
@@ -87,8 +85,6 @@ class OwnerState(Enum):
 
 
 class Item(NamedTuple):
-    """An object to look at."""
-
     resource: Resource
     key: Key
 
@@ -99,8 +95,6 @@ Dependent = tuple[Resource, AnyObject]
 
 @dataclass(slots=True, kw_only=True)
 class GarbagePlan(Plan):
-    """What becomes of an object."""
-
     look_at: list[Item] = field(default_factory=list)
     """Dependents to decide on now."""
 
@@ -149,7 +143,6 @@ def _blocks(obj: AnyObject, owner: str) -> bool:
 
 
 def _without(obj: AnyObject, owners: Collection[str]) -> list[Document]:
-    """The references of the object but for those to the owners with these uids."""
     return [reference for reference in references_of(obj) if reference.get("uid") not in owners]
 
 
@@ -255,7 +248,6 @@ class Graph:
         return found if found is not None and uid_of(found) == reference.get("uid") else None
 
     def dependents(self, uid: str) -> list[Dependent]:
-        """All objects that name this uid as an owner, with their kinds."""
         followed = self._followed.items()
         return [(resource, obj) for resource, one in followed for obj in one.informer.store.indexed(_OWNERS, uid)]
 

@@ -42,8 +42,6 @@ RETRY_SECONDS = 60.0
 
 @dataclass
 class _Memory:
-    """What is remembered of one Job between two reconciles."""
-
     uid: str
     failures: Failures = NO_FAILURES
     end: Document | None = None
@@ -161,8 +159,6 @@ def plan_for_finished(job: Document, now: datetime) -> Plan:
 
 
 class FinishedJobs(PlanningController):
-    """Reconciles Jobs that have ended."""
-
     NAME, KIND = "finished-jobs", JOB
 
     def plan(self, obj: Document) -> Plan:

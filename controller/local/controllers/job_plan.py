@@ -154,7 +154,6 @@ class _Planner:
         return self._condition(SUCCESS_CRITERIA_MET, "SuccessPolicy", message) if message else None
 
     def _failure(self) -> tuple[str, str] | None:
-        """Reason and message of a failure."""
         policy = self.spec.get("podFailurePolicy")
         for pod in self.pods.all if policy else ():
             message = judge(policy, pod).message if self.pods.is_failed(pod) else None

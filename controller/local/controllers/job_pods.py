@@ -74,8 +74,6 @@ def absent_indexes(indexes: Collection[int], count: int, completions: int) -> li
 
 
 class PolicyVerdict(NamedTuple):
-    """What the policy says of one failed pod."""
-
     counts: bool = True
     """Whether the failure counts towards the back-off limit."""
     message: str | None = None
@@ -83,7 +81,6 @@ class PolicyVerdict(NamedTuple):
 
 
 def judge(policy: Document | None, pod: Document) -> PolicyVerdict:
-    """The verdict of the first rule that matches."""
     for index, rule in enumerate((policy or {}).get("rules") or ()):
         if (cause := _cause(rule, pod, index)) is not None:
             return PolicyVerdict(rule.get("action") != "Ignore", cause if rule.get("action") == "FailJob" else None)
@@ -168,7 +165,6 @@ NO_FAILURES = Failures()
 
 
 def is_indexed(job: Document) -> bool:
-    """Whether each pod works on an index of its own."""
     return spec_of(job).get("completionMode") == "Indexed"
 
 
@@ -179,7 +175,6 @@ def index_of(pod: Document) -> int | None:
 
 
 def is_tracked(pod: Document) -> bool:
-    """Whether the Job has not counted the pod yet."""
     return TRACKING in finalizers_of(pod)
 
 
@@ -278,7 +273,6 @@ class Pods:
         return index if index is not None and index < self.completions else None
 
     def has_place(self, pod: Document) -> bool:
-        """Whether the pod is one that the Job counts."""
         return not is_indexed(self.job) or self.place_of(pod) is not None
 
 

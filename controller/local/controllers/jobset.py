@@ -280,7 +280,6 @@ def _merged(old: Document | None, new: Document | None, maps: tuple[str, ...], l
 
 
 def is_complete(jobset: Document, successful: Sequence[Document]) -> bool:
-    """Whether the Jobs that succeeded fulfil `spec.successPolicy`."""
     policy = spec_of(jobset).get("successPolicy") or {}
     jobs = replicated_jobs_of(jobset)
     targets = policy.get("targetReplicatedJobs") or [one.get("name") for one in jobs]

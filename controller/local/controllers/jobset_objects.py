@@ -98,7 +98,6 @@ def restarts_of(jobset: Document) -> int:
 
 
 def is_suspended(obj: Document) -> bool:
-    """Whether a JobSet or a Job is suspended by its spec."""
     return bool(spec_of(obj).get("suspend"))
 
 
@@ -205,8 +204,6 @@ def _before(replicated: list[Document], one: Document) -> int:
 
 @dataclass
 class Children:
-    """The Jobs that a JobSet controls."""
-
     active: list[Document] = field(default_factory=list)
     successful: list[Document] = field(default_factory=list)
     failed: list[Document] = field(default_factory=list)
@@ -368,8 +365,6 @@ _DECODER = msgspec.json.Decoder()
 
 
 class JobSetDefaulting:
-    """Answers with the changes that a defaulter makes."""
-
     def __init__(self, defaulter: Callable[[Document], None]) -> None:
         """`defaulter` changes the document in place."""
         self._defaulter = defaulter
@@ -387,8 +382,6 @@ class JobSetDefaulting:
 
 
 class ValidatingJobSets:
-    """Answers with all errors of a JobSet."""
-
     async def answer(self, review: ReviewRequest) -> ReviewResponse:
         new, old = _document(review.object), _document(review.old_object)
         errors = validate(new, old) if new is not None else []

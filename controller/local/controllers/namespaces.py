@@ -65,8 +65,6 @@ def plan_for_namespace(namespace: str, account: Document | None, ca: Document | 
 
 
 class AccountController(PlanningController):
-    """Reconciles namespaces."""
-
     NAME, KIND = "accounts", NAMESPACE
 
     def declare(self, manager: Manager) -> None:
@@ -163,8 +161,6 @@ def plan_for_deletion(namespace: Document, content: Content, now: datetime) -> P
 
 
 class NamespaceController(ControllerBase):
-    """Reconciles namespaces that are being deleted."""
-
     def declare(self, manager: Manager) -> None:
         manager.controller("namespace").for_(NAMESPACE).reconcile(self.reconcile)
 

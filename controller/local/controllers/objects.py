@@ -68,7 +68,6 @@ def is_active(pod: Document) -> bool:
 
 
 def is_terminating(pod: Document) -> bool:
-    """Whether the pod is being deleted and has not ended yet."""
     return not is_terminal(pod) and deletion_timestamp_of(pod) is not None
 
 
@@ -77,7 +76,6 @@ def is_ready(pod: Document) -> bool:
 
 
 def node_of(pod: Document) -> str:
-    """The node that the pod is bound to, empty if it is not scheduled."""
     return str(spec_of(pod).get("nodeName") or "")
 
 

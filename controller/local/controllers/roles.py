@@ -36,7 +36,6 @@ def aggregated(role: Document, roles: Iterable[Document]) -> list[Document]:
 
 
 def plan_for_roles(roles: Sequence[Document]) -> Plan:
-    """Apply the rules of the aggregated roles that are behind."""
     plan = Plan()
     for role in roles:
         if role.get("aggregationRule") and (rules := aggregated(role, roles)) != (role.get("rules") or []):
@@ -59,7 +58,6 @@ class RoleController(ControllerBase):
         builder.reconcile(self.reconcile, workers=1)
 
     async def reconcile(self, key: Key) -> Result:  # noqa: ARG002 - there is only one
-        """Bring all aggregated roles up to date."""
         for _ in self.cache.list(CLUSTER_ROLE):  # what one has collected another one may collect
             plan = plan_for_roles(self.cache.list(CLUSTER_ROLE))
             if not plan.writes:

@@ -94,8 +94,6 @@ def places_of(nodes: Iterable[Document], pods: Iterable[Document], assumed: Mapp
 
 
 class FitRefusal(NamedTuple):
-    """Why a pod does not fit on a node."""
-
     reasons: Sequence[str]
     by_room: bool
     """Whether it would fit if other pods went away."""
@@ -152,7 +150,6 @@ def _refusal(pod: Document, place: NodeInfo) -> FitRefusal | None:
 
 
 def _host_ports(pod: Document) -> set[tuple[str, int]]:
-    """The ports of the node that the containers of a pod ask for."""
     spec = spec_of(pod)
     return {
         (str(port.get("protocol") or "TCP"), int(port["hostPort"]))
@@ -228,7 +225,6 @@ class Scheduler(ControllerBase):
         builder.reconcile(self.reconcile, workers=1)
 
     async def reconcile(self, key: Key) -> Result:  # noqa: ARG002 - there is only one
-        """Look at all pending pods once."""
         pods = self.cache.list(POD)
         unseen = {uid_of(pod) for pod in pods if not node_of(pod)}
         self._assumed = {uid: node for uid, node in self._assumed.items() if uid in unseen}

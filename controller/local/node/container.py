@@ -277,7 +277,6 @@ class ContainerRunner:
         )
 
     async def _execute(self, command: Sequence[str]) -> tuple[int, bytes]:
-        """Run a command to its end, for hooks and probes."""
         try:
             session = await self.exec(command, stdin=False, tty=False)
         except UnavailableError as error:
@@ -414,7 +413,6 @@ class ContainerRunner:
 
 
 async def _first(*work: Callable[[], Awaitable[Any]]) -> None:
-    """Wait for the first of several, and cancel the rest."""
     async with TaskScope("first") as tasks:
         started = [tasks.start(f"first/{index}", _awaited(one)) for index, one in enumerate(work)]
         await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)

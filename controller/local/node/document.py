@@ -58,15 +58,12 @@ _REFERENCES = frozenset({"configMap", "secret", "configMapRef", "secretRef", "co
 
 
 class Containers(NamedTuple):
-    """The containers of a pod by role, in the order of the document."""
-
     init: list[Document]
     """All init containers, sidecars among them."""
     main: list[Document]
 
 
 def phase_of(pod: Document) -> str:
-    """`status.phase`; Pending if there is none."""
     return str(status_of(pod).get("phase") or "Pending")
 
 
@@ -128,7 +125,6 @@ def is_init(pod: Document, container: Document) -> bool:
 
 
 def references_of(pod: Document) -> frozenset[str]:
-    """Names of the ConfigMaps and Secrets that a pod's volumes and variables refer to."""
     return frozenset(_references(spec_of(pod)))
 
 
@@ -292,7 +288,6 @@ class ClusterSources:
         return str(path)
 
     async def job_set(self, pod: Document) -> Document | None:
-        """The JobSet that a pod belongs to, by its label; None if there is none."""
         name = labels_of(pod).get(LABEL_JOBSET)
         return await self._get(JobSet.RESOURCE, namespace_of(pod), name) if name else None
 

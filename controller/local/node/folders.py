@@ -46,8 +46,6 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class EndedPod:
-    """A pod whose logs are kept."""
-
     top: Top
     document: Document
     """The pod as it was last: labels, annotations, spec and status."""
@@ -186,7 +184,6 @@ class EndedLogs:
                     await self._changed.wait()
 
     async def sweep(self) -> None:
-        """Remove the logs of pods whose top owner is gone."""
         kept = [
             one for one in await asyncio.to_thread(ended_pods, self._logs) if not self._exists(uid_of(one.document))
         ]
@@ -253,7 +250,6 @@ def end_survivors(pods: Path) -> frozenset[str]:
 
 
 def has_started(pod: Document) -> bool:
-    """Whether the status of a pod shows that a container of it has run."""
     status = status_of(pod)
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     return any("waiting" not in (one.get("state") or {"waiting": {}}) or one.get("lastState") for one in containers)

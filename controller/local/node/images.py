@@ -35,8 +35,6 @@ _KEYS = frozenset({"image", "environment", "command", "workingDir", "env", "refu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """An environment of this machine."""
-
     name: str
     """For `imageID` and messages."""
     folders: tuple[str, ...]
@@ -180,8 +178,6 @@ OWN = "pod"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnnotations:
-    """What is asked for one container. Empty: nothing."""
-
     folder: str = ""
     """An absolute path, or `pod`."""
     output: str = ""
@@ -190,7 +186,6 @@ class NodeAnnotations:
 
     @classmethod
     def of(cls, pod: Document, container: str) -> "NodeAnnotations":
-        """What the annotations of the pod say about a container."""
         found = annotations_of(pod)
         folder, output, runs, python = (str(found.get(f"{prefix}{container}") or "") for prefix in PREFIXES)
         return cls(folder=folder, output=output, runs=runs, python=python)

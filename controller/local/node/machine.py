@@ -74,7 +74,6 @@ _NANO = 10**9
 
 
 def machine_capacity() -> dict[str, str]:
-    """CPUs (those that this process may use), memory and the number of pods."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {"cpu": str(usable_cpus()), "memory": f"{memory // 1024}Ki", "pods": str(PODS)}
 
@@ -206,7 +205,6 @@ def gpus_of(container: Document) -> int:
 
 
 def _lasting(pod: Document) -> list[Document]:
-    """The containers that run at the same time."""
     init, main = containers_of(pod)
     return [*(one for one in init if is_sidecar(one)), *main]
 
@@ -240,8 +238,6 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a tree of processes has used so far, and holds."""
-
     cpu_seconds: float
     memory: int
     """Bytes; what processes share is counted once."""

@@ -170,13 +170,11 @@ class LocalNode:
         return read_log(path, request, ended=ended, now=self._now())
 
     async def exec(self, namespace: str, pod: str, request: ExecRequest) -> ProcessSession:
-        """Start a further process in a container; an `ExecSource`."""
         return await self._runner(namespace, pod, request.container).exec(
             request.command, stdin=request.stdin, tty=request.tty
         )
 
     async def connect(self, namespace: str, pod: str, port: int) -> Streams:
-        """Connect to a port of a pod; a `PortSource`."""
         found, worker = self._find(namespace, pod)
         if worker is None:
             raise UnavailableError(f"pod {pod} is not running")

@@ -54,7 +54,6 @@ def owner_of(pod: Document, job_set: Document | None, cluster: Path) -> OutputOw
 
 
 def folder_of(runs: Path, job: str, uid: str) -> Path:
-    """The folder of a job among those of all jobs."""
     return runs / f"{job}-{uid[:8]}"
 
 

@@ -49,8 +49,6 @@ LOCALHOST = "127.0.0.1"
 
 @dataclass(slots=True)
 class Rewriter:
-    """Replaces names and paths."""
-
     names: re.Pattern[str] | None
     """Finds the names of pods; None: none are replaced."""
     folders: Mapping[str, str]
@@ -184,8 +182,6 @@ class Workplace:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where the files of one container lie on this machine."""
-
     container: Path
     logs: Path
     """The files of each run."""

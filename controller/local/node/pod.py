@@ -98,7 +98,6 @@ class PodWorker:
                 log.exception("pod %s does not learn the names of its peers", describe(self.pod))
 
     def notice_source(self, name: str) -> None:
-        """A ConfigMap or Secret of the namespace has changed."""
         if name in self._references:
             self._shown_changed()
 
@@ -127,7 +126,6 @@ class PodWorker:
     # ------------------------------------------------------------------ what runners need
 
     def goes_on_without(self, container: str) -> bool:
-        """Whether another container of the pod runs, or is yet to run."""
         others = (state.state for name, state in self.state.main.items() if name != container)
         return any(not isinstance(one, Terminated) for one in others)
 
@@ -135,7 +133,6 @@ class PodWorker:
         self._changed()
 
     def event(self, kind: str, reason: str, note: str) -> None:
-        """Record an event about the pod; `kind` is Normal or Warning."""
         self._hosting.event(self.pod, kind, reason, note)
 
     async def source_change(self) -> None:

@@ -41,7 +41,6 @@ def group_of(pod: Document) -> tuple[str, str]:
 
 
 def peers_of(pod: Document, pods: Iterable[Document]) -> list[Document]:
-    """The pod and those of its group."""
     group = group_of(pod)
     if not group[1]:
         return [pod]
@@ -216,8 +215,6 @@ def can_rewrite(pod: Document, port: int, pods: Iterable[Document]) -> bool:
 
 
 class PortRewriter:
-    """Says the real ports where a pod says the declared ones."""
-
     def __init__(self, pod: Document, moved: Mapping[int, int], pods: Iterable[Document]) -> None:
         known = list(pods)
         self._moved = {str(old): str(new) for old, new in moved.items()}
@@ -229,7 +226,6 @@ class PortRewriter:
         return text
 
     def variables(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Replace ports in all values, and values of port variables."""
         return {
             name: self._moved[value] if "PORT" in name and value in self._moved else self.text(value)
             for name, value in values.items()

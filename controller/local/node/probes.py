@@ -26,8 +26,6 @@ _OUTPUT_BYTES = 10 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerTarget:
-    """The container that handlers lead to."""
-
     execute: Callable[[Sequence[str]], Awaitable[tuple[int, bytes]]]
     """Runs a command in it; gives exit code and output."""
     container: Document

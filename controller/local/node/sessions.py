@@ -36,7 +36,6 @@ class ProcessSession:
 
     @property
     def stdout(self) -> AsyncIterator[bytes]:
-        """Output until it is closed."""
         return _read(self._out)
 
     @property
@@ -64,7 +63,6 @@ class ProcessSession:
         return (await self._process.wait()).code
 
     async def close(self) -> None:
-        """Kill the process if it still runs, and close all descriptors."""
         if self._closed:
             return
         self._closed = True

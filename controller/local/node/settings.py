@@ -20,8 +20,6 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """What a node is and where its files lie."""
-
     name: str
     """Name of the Node object: a DNS subdomain."""
     folder: Path
@@ -37,7 +35,6 @@ class NodeSettings:
 
     @property
     def pods(self) -> Path:
-        """Folders of the pods, by uid."""
         return self.folder / "pods"
 
     @property

@@ -26,8 +26,6 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Not started yet, or between two runs."""
-
     reason: str
     message: str = ""
 
@@ -133,8 +131,6 @@ class PhaseVerdict:
 
 @dataclass(slots=True)
 class PodState:
-    """All containers of a pod, by name."""
-
     init: dict[str, ContainerState]
     main: dict[str, ContainerState]
     start_time: datetime
@@ -226,7 +222,6 @@ def _phase_to_report(pod: Document, state: PodState) -> str:
 
 
 def phase(pod: Document, state: PodState) -> str:
-    """The phase that follows from the containers."""
     init, main = containers_of(pod)
     if before := _phase_before_main(pod, state, [one for one in init if not is_sidecar(one)]):
         return before

@@ -37,7 +37,6 @@ class TrackedExit:
         """When it ended; None: it runs, as far as was seen."""
 
     def seen(self) -> bool:
-        """Whether the program has ended by now."""
         self._tracker.look()
         return self.at is not None
 
@@ -126,7 +125,6 @@ class ExitOrderTracker:
                     self.settle(expected, self._now())
 
     def close(self) -> None:
-        """Give the descriptors back; no program runs any more."""
         if self._epoll is None:
             return
         self._receive()

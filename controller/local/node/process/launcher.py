@@ -91,7 +91,6 @@ class Root:
         self._mounted.append((path, source))
 
     def _make_place(self, path: str, *, folder: bool) -> None:
-        """Make sure that something can be mounted at a path."""
         for mounted, source in reversed(self._mounted):
             if path.startswith(mounted + "/"):
                 # Inside another volume: as container runtimes do, the place is made in that volume.
@@ -153,7 +152,6 @@ class Root:
 
 
 def resolved(path: str) -> str:
-    """The path without links, as far as it exists."""
     return os.path.realpath(path)
 
 

@@ -106,7 +106,6 @@ def _stat(path: str) -> list[bytes]:
 
 
 def descendants(root: int) -> list[int]:
-    """All processes below `root` that have not ended."""
     known: dict[int, list[int]] = {}
     for pid, fields in processes():
         known.setdefault(int(fields[1]), []).append(pid)

@@ -200,7 +200,6 @@ class ContainerProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether the process and all its descendants have ended."""
         return self._exit.done()
 
     def program_ended(self) -> bool:
@@ -215,7 +214,6 @@ class ContainerProcess:
         self._guard.send(b"term\n")
 
     def kill(self) -> None:
-        """SIGKILL to the process and all its descendants."""
         self._guard.send(b"kill\n")
         if self._overdue is None and not self.ended:
             self._overdue = asyncio.get_running_loop().call_later(GUARD_SECONDS, self._kill_guard)
