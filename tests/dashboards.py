@@ -24,6 +24,7 @@ from trainwright.controller.runtime.client.transport import Request, Response, S
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.views.reports import KeptReports
+from trainwright.controller.views.watch import OutputOf
 
 A = TypeVar("A", bound=msgspec.Struct)
 KINDS: dict[str, type[contract.PageAnswer]] = {
@@ -269,6 +270,7 @@ async def dashboard(
     context: str = "test",
     kept: KeptKeys | None = None,
     reports: KeptReports | None = None,
+    output_of: OutputOf | None = None,
     changes: bool = False,
 ) -> AsyncIterator[tuple[Browser, DashboardService]]:
     """Serve the jobs of a namespace for the length of the block; yields a browser that has brought the token."""
@@ -278,6 +280,7 @@ async def dashboard(
         client,
         cluster,
         reports=reports,
+        output_of=output_of,
         changes=changes,
     )
     server = Server(site, files=files, kept=kept)

@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.trainer.progress.ring import Ring, document_of
 from trainwright.controller.views.reports import KeptReports
+from trainwright.progress import CURVE, CurveWriter
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -59,6 +61,34 @@ async def test_a_point_has_the_extremes_that_were_passed_since_the_one_before(wo
         # They are no metrics of their own: the last values are without them.
         job = (await browser.get(world.path("bert"))).as_(contract.Job)
         assert [(one.name, one.number) for one in job.metrics] == [("loss", 1.0), ("current_step", 15.0)]
+
+
+async def test_300_steps_of_a_local_job_are_300_points_and_new_ones_are_told(world: World, tmp_path: Path) -> None:
+    """From the file that its training writes, though the manager has written two reports."""
+    await world.create("bert", metrics={"loss": "1", "current_step": "300"})
+    file = CurveWriter(str(tmp_path / CURVE))
+    now, begin = wall_clock().timestamp() + 60, {"attempt": 1, "total": 400, "epochs": None}
+
+    def passed(*steps: int) -> list[dict[str, object]]:
+        return [{"time": now + n, "step": n, "metrics": {"loss": 9.0 if n == 150 else 1.0}} for n in steps]
+
+    file.add(passed(*range(1, 301)), begin, last=True)
+    async with dashboard(world.transport, world.space, reports=KeptReports(), output_of=lambda _: tmp_path) as (
+        browser,
+        site,
+    ):
+        await site.watched.informer.wait_synced()
+        async with browser.stream(f"{world.path('bert')}/stream") as events:
+            await events.next("job")
+            series = (await browser.get(world.path("bert", "series"))).as_(curves.JobSeries)
+            (loss,) = series.points.curves
+            assert (series.joined, series.points.steps) == (1, [float(n) for n in range(1, 301)])
+            assert [n for n, value in enumerate(loss.values, 1) if value == 9.0] == [150]
+            assert (series.points.percentages[-1], series.points.number) == (75, 300)
+            file.add(passed(301, 302), begin, last=True)
+            await world.report("bert", metrics={"loss": "1", "current_step": "302"})
+            points = (await events.next("points"))[1]
+            assert (points.steps, points.number, points.replace) == ([301, 302], 302, False)
 
 
 async def test_reports_are_told_apart_by_their_numbers(world: World) -> None:
