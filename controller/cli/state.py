@@ -42,13 +42,14 @@ _FILES = frozenset(
         "run.json",
         "run.json.new",
         "cluster.log",
-        "curves.db.damaged",
         "dashboard.json",
         "kubeconfig",
         "merged.json",
         "port",
         "status-port",
-        *(f"{database}{more}" for database in ("curves.db", "state.db") for more in ("", "-journal", "-shm", "-wal")),
+        *(f"state.db{more}" for more in ("", "-journal", "-shm", "-wal")),
+        # Of clusters of before 2026-11-29, so that their folders can be deleted.
+        *(f"curves.db{more}" for more in ("", ".damaged", "-journal", "-shm", "-wal")),
     }
 )
 _FOLDERS = frozenset({"curves", "pki", "pods", "logs", "volumes", "writer"})
