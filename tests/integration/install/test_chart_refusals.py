@@ -63,6 +63,41 @@ WRONG: Mapping[str, tuple[Path, Mapping[str, Any], str]] = {
         {"config.progress.interval": "10"},
         'config.progress.interval: "10" is not a duration: write a number with its unit, such as 15s',
     ),
+    "a time out of range": (
+        MANAGER,
+        {"config.progress.interval": "1s"},
+        "config.progress.interval: 1s is out of range: use 2s or more, at most 300s",
+    ),
+    "one path for two probes": (
+        MANAGER,
+        {"config.health.livenessEndpointName": "readyz"},
+        "config.health.livenessEndpointName: /readyz is already the path of the readiness probe",
+    ),
+    "tokens in plain text": (
+        MANAGER,
+        {"config.metrics.auth.enabled": True, "config.metrics.secureServing": False},
+        "config.metrics.auth.enabled: without config.metrics.secureServing, tokens would be sent in plain text",
+    ),
+    "suites that nothing uses": (
+        MANAGER,
+        {"config.tls": {"minVersion": "1.3", "cipherSuites": ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]}},
+        "config.tls.cipherSuites: has no effect with minVersion 1.3",
+    ),
+    "a limit that lets nothing through": (
+        MANAGER,
+        {"config.clientConnection": {"qps": 5, "burst": 0}},
+        "config.clientConnection.burst: 0 would let nothing through: use 1 or more",
+    ),
+    "more retries than allowed": (
+        MANAGER,
+        {"config.recovery": {"defaultRetries": 5, "maxRetries": 2}},
+        "config.recovery.defaultRetries: is greater than maxRetries",
+    ),
+    "settings in the wrong place": (
+        MANAGER,
+        {"config.plugins": {"settings": {"Recovery": {}}}},
+        "config.plugins.settings.Recovery: use the section config.recovery",
+    ),
     "a port for two": (
         MANAGER,
         {"config.webhook.port": 8443},
