@@ -15,7 +15,6 @@ from trainwright.controller.local.types.errors import DocumentError, invalid, re
 _JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _BACKOFF_LIMIT = 6
-_LARGEST = 2**31 - 1
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates", "affinity")
 
 
@@ -38,7 +37,7 @@ class JobStrategy(BuiltInStrategy):
         if spec.get("completions") is None and spec.get("parallelism") is None:
             spec["completions"] = 1
         ensure(spec, "parallelism", 1)
-        ensure(spec, "backoffLimit", _LARGEST if spec.get("backoffLimitPerIndex") is not None else _BACKOFF_LIMIT)
+        ensure(spec, "backoffLimit", _BACKOFF_LIMIT)
         metadata = document["metadata"]
         labels = spec["template"]["metadata"].get("labels")
         if labels and not metadata.get("labels"):
