@@ -1430,7 +1430,8 @@ def _held(value: Any) -> Any:
         return value
     if isinstance(value, (float, int)) or kind.__module__ in _NUMBERS or getattr(value, "is_cpu", False) is True:
         try:
-            return value.item() if hasattr(value, "item") else value
+            item = getattr(value, "item", None)
+            return value if item is None else item()
         except Exception:  # whatever a tensor raises; the thread warns of it
             return value
     detach = getattr(value, "detach", None)
@@ -1455,10 +1456,11 @@ def _read_tensors(points: "list[_Point]") -> "list[_Point]":
             known.update(zip(map(id, group), numbers))
     if not known:
         return points
-    return [
-        (*at, known.get(id(loss), loss), named and [(name, known.get(id(value), value)) for name, value in named])
-        for *at, loss, named in points
-    ]
+    made: list[_Point] = []
+    for step, epoch, percentage, eta, moment, loss, named in points:
+        read = named and [(name, known.get(id(value), value)) for name, value in named]
+        made.append((step, epoch, percentage, eta, moment, known.get(id(loss), loss), read))
+    return made
 
 
 def _usable(total: "float | None") -> bool:
