@@ -162,6 +162,8 @@ def test_duplicate_keys_of_json() -> None:
         ("{apiVersion: v1, kind: ConfigMap, metadata: {name: it}}", 201),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: it}\ndata: {k: a, k: b}\n", 400),
         ("a: &a [[{c: *a}]]", 400),
+        ("a: &a [1]\nb: *a", 400),
+        ("a: {b: \t}", 400),
         ("a: {b", 400),
         ("- a", 400),
     ],

@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import yaml
+
 from trainwright.api import manifest
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
@@ -21,7 +23,15 @@ def read_applied(body: bytes) -> tuple[Any, list[str]]:
     if body.lstrip()[:1] == b"{":
         with suppress(ValueError):
             return read_json(body), duplicate_keys(body)
-    return manifest.load(body.decode()), []
+    text = body.decode()
+    try:
+        manifest.check_depth(text)
+        aliases = any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.CSafeLoader))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+    if aliases:
+        raise ValueError("aliases are not taken: a small text could stand for an enormous document")
+    return manifest.load(text), []
 
 
 class _Pairs(list[tuple[str, Any]]):
