@@ -66,6 +66,8 @@ class ContainerState:
     state: State
     last: Terminated | None = None
     """The run before this one."""
+    before_last: Terminated | None = None
+    """The run before that, while the container waits for its next one."""
     restarts: int = 0
     image_id: str = ""
     container_id: str = ""
@@ -94,7 +96,7 @@ class ContainerState:
     def wait(self, reason: str, message: str = "") -> None:
         """The next run has not started."""
         if isinstance(self.state, Terminated):
-            self.last = self.state
+            self.before_last, self.last = self.last, self.state
         self.state = Waiting(reason, message)
 
     def lose(self, now: datetime) -> None:
@@ -115,7 +117,7 @@ class ContainerState:
     def settle(self) -> None:
         """No further run: show the end of the last run, if there was one."""
         if isinstance(self.state, Waiting) and self.last is not None:
-            self.state, self.last = self.last, None
+            self.state, self.last, self.before_last = self.last, self.before_last, None
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,3 +175,14 @@ def test_restarts(policy: str, more: dict[str, Any], code: int, wanted: bool) ->
 def test_restarts_of_init_containers(policy: str, own: str | None, code: int, wanted: bool) -> None:
     one = container("init", **({"restartPolicy": own} if own else {}))
     assert should_restart(pod(initContainers=[one], restartPolicy=policy), one, code) is wanted
+
+
+def test_a_container_that_waits_in_vain_shows_its_last_two_runs() -> None:
+    one = ContainerState(CREATING)
+    for code in (1, 2):
+        one.begin(NOW, f"local://{code}")
+        one.end(ended(code))
+        one.wait("CrashLoopBackOff")
+    assert one.last == ended(2)
+    one.settle()
+    assert (one.state, one.last) == (ended(2), ended(1))
