@@ -14,6 +14,7 @@ from tests.builders import pod
 from tests.timelines.commands import answer
 from tests.virtual_trainer import SPACE, VirtualTrainer
 from trainwright.api.config.v1alpha1 import Progress, ProgressPull
+from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.runtime import Forbidden
@@ -196,3 +197,13 @@ def test_pods_that_may_not_be_listed_are_asked_for_again_after_five_minutes(
     assert len(asked) == 1
     crowd.trainer.advance(100)
     assert crowd.told() == {"a"}
+
+
+def test_a_pod_that_is_gone_at_the_end_has_left_no_report(crowd: Crowd, caplog: pytest.LogCaptureFixture) -> None:
+    crowd.add("a")
+    crowd.trainer.advance(5)
+    cluster = crowd.trainer.cluster
+    cluster.call(cluster.world.admin.delete(Pod, "a-node-0-0", SPACE, grace_period=0))
+    crowd.trainer.ended("Failed", "a")
+    crowd.trainer.advance(60)
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
