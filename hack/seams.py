@@ -39,10 +39,6 @@ ALLOWED: dict[str, tuple[frozenset[str], str]] = {
         ),
         "the seam itself",
     ),
-    "controller/local/apiserver/http/requestlog.py": (
-        frozenset({"concurrent.futures.ThreadPoolExecutor"}),
-        "a world keeps no log of requests",
-    ),
     "controller/local/apiserver/store/store.py": (
         frozenset({"concurrent.futures.ThreadPoolExecutor", "time.time"}),
         "a world's store has no file; its time is a parameter",
