@@ -126,7 +126,7 @@ def _run_in_cluster(arguments: argparse.Namespace, context: str, namespace: str)
 
 
 class Run:
-    """A training that was started from Python, or that `Run.of` finds."""
+    """A training that was started from Python."""
 
     def __init__(
         self, job: Document, kubeconfig: Path | None, *, context: str | None = None, folder: Path | None = None

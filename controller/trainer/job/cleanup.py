@@ -11,18 +11,22 @@ import datetime as dt
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import AnyObject, annotations_of, deletion_timestamp_of, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Done, Event, Key, Kind, Manager, MetadataOnly, NotFound, Result, RetryAfter
+from trainwright.controller.runtime import Done, Event, Key, Kind, MetadataOnly, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.context import current_reconcile
 from trainwright.controller.runtime.controller.uses import Uses
 from trainwright.controller.trainer.build.kinds import of_a_trainjob
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 from trainwright.controller.trainer.job.status import ended_at, is_ours, state_of
+
+if TYPE_CHECKING:  # `render` reads the settings, and runs no manager
+    from trainwright.controller.runtime import Manager
 
 ANNOTATION_JOB = "trainwright.dev/ttl-seconds-after-finished"
 """Seconds after its end at which a TrainJob is deleted, with all that belongs to it; or `never`."""
@@ -110,7 +114,9 @@ _CLOCK = "clock"
 class Cleanup:
     """Deletes TrainJobs, PodGroups and Secrets when they are due. Other objects go with the jobs that own them."""
 
-    def __init__(self, manager: Manager, kinds: Mapping[Resource, Kind], default: Lifetimes, *, secrets: bool) -> None:
+    def __init__(
+        self, manager: "Manager", kinds: Mapping[Resource, Kind], default: Lifetimes, *, secrets: bool
+    ) -> None:
         """Declare the controller on the manager. `kinds`: those of a job's objects; `secrets`: plugins make Secrets."""
         owned = {resource: kind for resource, kind in kinds.items() if resource.kind in (_GROUP, Secret.RESOURCE.kind)}
         if secrets and Secret.RESOURCE not in owned:
