@@ -76,7 +76,7 @@ async def begin(
         pod = {"terminationGracePeriodSeconds": 1, "containers": [{"name": "node", "image": "python"}]}
         runtime = runtime_document("plain", replicated_job(pod=pod), policy={"numNodes": ranks, "torch": {}})
         await client.create(runtime, kind=TrainingRuntime.RESOURCE)
-    job["metadata"]["name"] = name
+    job["metadata"] |= {"name": name, "namespace": "default"}
     job["spec"]["runtimeRef"] = {"kind": "TrainingRuntime", "name": "plain"}
     trainer = job["spec"]["trainer"]
     trainer["numNodes"] = ranks
