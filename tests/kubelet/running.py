@@ -199,7 +199,8 @@ def _holds(wanted: Any) -> Callable[[Document], object]:
                 held = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
             case {"event": reason}:
                 # Events and the status are written apart.
-                held = "startTime" in status and any(one["reason"] == reason for one in pod["events"])
+                held = "startTime" in status or not pod["spec"].get("nodeName")
+                held = held and any(one["reason"] == reason for one in pod["events"])
             case {"restarts": count}:
                 held = any(one["restartCount"] >= count for one in statuses(pod))
             case {"running": name}:
