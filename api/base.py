@@ -94,11 +94,11 @@ class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
         Like the server it sets those of a struct before those of the values inside it.
         """
-        types = {field.name: field.type for field in msgspec.structs.fields(type(self))} if self.DEFAULTS else {}
         for name, default in self.DEFAULTS.items():
             if getattr(self, name) is None:
                 is_plain = isinstance(default, str | int | float)
-                setattr(self, name, default if is_plain else msgspec.convert(copy_open(default), types[name]))
+                made = default if is_plain else msgspec.convert(copy_open(default), _types(type(self))[name])
+                setattr(self, name, made)
         for name, set_inside in _defaulted_parts(type(self)):
             if (value := getattr(self, name)) is not None:
                 set_inside(value)
@@ -150,6 +150,11 @@ def _zero(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         return empty(annotation)
     return _ZEROS.get(get_origin(annotation) or annotation)
+
+
+@cache
+def _types(kind: type[Struct]) -> Mapping[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
 @cache
