@@ -526,24 +526,28 @@ class CurveWriter:
 
     def _thin(self) -> None:
         """Join each two points that follow each other. A reader has the old file or the new one."""
-        self._stride *= 2
-        self._points = 0
-        temporary = self.name + ".new"
+        stride, points, temporary = self._stride * 2, 0, self.name + ".new"
         kept: list[dict[str, Any]] = []
-        with open(self.name, "rb") as stream, open(temporary, "wb") as made:
-            for line in stream:
-                known = _point(line)
-                if known is None:
-                    continue
-                if "attempt" not in known:
-                    full, kept = _joined([*kept, known], self._stride)
-                else:
-                    full, kept = [*kept, known], []
-                made.write(b"".join(map(_line, full)))
-                self._points += len(full)
-            made.write(b"".join(map(_line, kept)))
-            self._points += len(kept)
-        os.replace(temporary, self.name)
+        try:
+            with open(self.name, "rb") as stream, open(temporary, "wb") as made:
+                for line in stream:
+                    known = _point(line)
+                    if known is None:
+                        continue
+                    if "attempt" not in known:
+                        full, kept = _joined([*kept, known], stride)
+                    else:
+                        full, kept = [*kept, known], []
+                    made.write(b"".join(map(_line, full)))
+                    points += len(full)
+                made.write(b"".join(map(_line, kept)))
+            os.replace(temporary, self.name)
+        except BaseException:
+            # A disk that is full has no room for both.
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        self._stride, self._points = stride, points + len(kept)
 
 
 def _line(point: "dict[str, Any]") -> bytes:
@@ -1163,7 +1167,7 @@ class Reporter:
             except Exception as error:  # a report is lost, the next one may work
                 self._warn("thread", f"a progress report was left out: {error!r}")
             due = time.monotonic() + self._every
-            if ordered is not None:
+            if ordered is not None and ordered is not _KEEP:
                 ordered.put(None)
         for channel in self._channels:
             channel.close()

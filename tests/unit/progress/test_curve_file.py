@@ -100,6 +100,43 @@ def test_a_file_that_is_full_is_thinned_evenly_and_keeps_the_extremes(
     assert lines(file)[len(found) + 2]["count"] == max(counts)
 
 
+def test_a_file_that_cannot_be_thinned_stays_as_fine_as_it_is(
+    make: Make, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "CURVE_BYTES", 100)
+    reporter, places = make(), list[str]()
+
+    def replace(_: str, target: str) -> None:
+        places.append(target)
+        raise OSError("no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr("os.replace", replace)
+        for step in range(10):
+            reporter.update(step=step, loss=1.0)
+            reporter.tick()
+    assert str(file) in places
+    assert not file.with_name(f"{file.name}.new").exists()
+    reporter.update(step=10, loss=1.0)
+    reporter.tick(last=True)
+    assert kept(file, "count") == [(2,)] * 5 + [(None,)]
+
+
+def test_the_thread_survives_values_that_it_cannot_keep(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_BATCH", 1)
+    reporter, ticks = make(every=60), list[bool]()
+
+    def tick(*, last: bool) -> None:
+        ticks.append(last)
+        reporter.silence()
+
+    monkeypatch.setattr(reporter, "_keep", lambda: 1 / 0)
+    monkeypatch.setattr(reporter, "_tick", tick)
+    reporter.update(step=1, loss=1.0)  # wakes the thread for the batch, and then for the first report
+    reporter._run()
+    assert ticks == [False]
+
+
 def test_attempts_and_falls_of_the_step_are_not_joined(make: Make, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "CURVE_POINTS", 4)
     reporter = make()
