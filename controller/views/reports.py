@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,6 +57,7 @@ _PENDING = 20_000
 """Reports that are kept while they cannot be written."""
 _BATCH = 1000
 _LINE_BYTES = 1024 * 1024
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _STEP, _TOTAL, _EPOCH, _EPOCHS = COUNTERS
 
 _Result = TypeVar("_Result")
@@ -183,7 +185,7 @@ class RunFile:
                     line = _DECODER.decode(text)
                     if line.metrics is None:
                         self._begin = line
-                    elif line.time >= self._since:
+                    elif self._since <= line.time < _LATEST:
                         yield line.sample(self._begin)
 
 

@@ -141,6 +141,7 @@ async def test_each_value_that_the_training_has_kept_is_read_as_the_file_grows(t
 
     training.passes(-5)  # another job had the same output
     training.begins(1, total=4)
+    training.passes(10**300)  # no time that there is
     training.passes(1, 2)
     training.passes(2, loss="NaN")
     found, place = await reports.read("uid")
