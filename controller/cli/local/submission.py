@@ -166,7 +166,7 @@ def ask_for_share(job: Document, nodes: Sequence[Document], parts: int) -> None:
 
     So the scheduler keeps a job waiting while as many run as fit. What a manifest asks for stays.
     """
-    trainer = job["spec"].setdefault("trainer", {})
+    trainer = job["spec"]["trainer"] = job["spec"].get("trainer") or {}
     if trainer.get("resourcesPerNode"):
         return
     amounts = [dig(node, "status.allocatable") or {} for node in nodes]

@@ -20,10 +20,11 @@ GPU = "nvidia.com/gpu"
         ({}, 2, {"requests": {"cpu": "1m"}}),
     ],
 )
+@pytest.mark.parametrize("spec", [{}, {"trainer": None}])
 def test_each_node_asks_for_its_part_of_the_machine(
-    allocatable: dict[str, str], parts: int, asked: dict[str, Any]
+    allocatable: dict[str, str], parts: int, asked: dict[str, Any], spec: dict[str, Any]
 ) -> None:
-    job: dict[str, Any] = {"spec": {}}
+    job: dict[str, Any] = {"spec": dict(spec)}
     ask_for_share(job, [{"status": {"allocatable": allocatable}}], parts)
     assert job["spec"]["trainer"]["resourcesPerNode"] == asked
 
