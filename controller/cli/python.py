@@ -140,7 +140,7 @@ class Run:
     @property
     def state(self) -> str:
         """Such as Running, Complete or Failed."""
-        return str(self._view()[0].state)
+        return str(self._call(self._view).state)
 
     @property
     def outputs(self) -> Path | None:
@@ -155,7 +155,7 @@ class Run:
         deadline = None if timeout is None else time.monotonic() + timeout
         shown = _displayed(self)
         while True:
-            view, _ = self._view()
+            view = self._call(self._view)
             if shown is not None:
                 shown.update(self)
             if view.is_over:
@@ -193,8 +193,10 @@ class Run:
         return f"Run({self.namespace}/{self.name})"
 
     def _repr_html_(self) -> str:
-        view, run = self._view()
-        return as_html(view, run)
+        async def both(jobs: LocalJobs) -> tuple[JobView, list[Sample]]:
+            return await self._view(jobs), await self._samples(jobs)
+
+        return as_html(*self._call(both))
 
     # ------------------------------------------------------------------ how it is found
 
@@ -207,13 +209,10 @@ class Run:
             ring.add(report)
         return ring.samples()
 
-    def _view(self) -> tuple[JobView, list[Sample]]:
-        async def view(jobs: LocalJobs) -> tuple[JobView, list[Sample]]:
-            job = await jobs.get(self.name)
-            failure = (await jobs.ended([job])).sentence(typed(job))
-            return view_of(typed(job), History(), wall_clock(), failure=failure), await self._samples(jobs)
-
-        return self._call(view)
+    async def _view(self, jobs: LocalJobs) -> JobView:
+        job = await jobs.get(self.name)
+        failure = (await jobs.ended([job])).sentence(typed(job))
+        return view_of(typed(job), History(), wall_clock(), failure=failure)
 
     def _call(self, work: Callable[[LocalJobs], Awaitable[_Result]]) -> _Result:
         logs = self._folder / "logs" if self._folder is not None else None

@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """`trainwright.run`: what a function becomes, what is refused, and what a notebook shows."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 import trainwright
-from tests.builders import train_job
+from tests.builders import condition, train_job
 from trainwright.api.errors import UserError
+from trainwright.api.objects import Document
 from trainwright.api.times import wall_clock
 from trainwright.controller.cli import python
 from trainwright.controller.cli.local import functions, scripts
+from trainwright.controller.cli.local.local_jobs import LocalJobs
+from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.progress.curve import Sample
+from trainwright.controller.views.ended import Ended
 from trainwright.controller.views.job import History, view_of
 from trainwright.controller.views.parameters import parameters_of
 
@@ -102,3 +108,20 @@ def test_a_notebook_shows_texts_as_texts() -> None:
     assert '<progress max="100" value="40">' in shown
     assert "&lt;b&gt;loss</th><td>2 <svg" in shown
     assert 'points="0.0,0.0 120.0,40.0 240.0,20.0"' in shown
+
+
+def test_waiting_reads_no_curve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a long training would be read each second."""
+    job: Document = msgspec.to_builtins(train_job("run", conditions=[condition("Complete")]))
+
+    class Jobs:
+        async def get(self, _: str) -> Document:
+            return job
+
+        async def ended(self, _: object) -> Ended:
+            return Ended(cast("Client", None))
+
+    run = python.Run(job, None)
+    monkeypatch.setattr(run, "_call", lambda work: asyncio.run(work(cast("LocalJobs", Jobs()))))
+    monkeypatch.setattr(run, "_samples", lambda _: pytest.fail("it reads the curve"))
+    assert run.wait() == run.state == "Complete"
