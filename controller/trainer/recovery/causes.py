@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.messages import shortened
@@ -100,21 +101,38 @@ class Span:
     ended: datetime | None = None
 
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+_NOTHING: dict[Any, Any] = {}
+"""Shared by all attempts that have nothing to note, as most: seven mappings of its own would cost each 450 bytes."""
+
+
+def _nothing() -> dict[Any, Any]:
+    return _NOTHING
+
+
+def _noted(known: dict[_Key, _Value], more: dict[_Key, _Value]) -> dict[_Key, _Value]:
+    if more and known is _NOTHING:
+        return more
+    known.update(more)
+    return known
+
+
 @dataclass(slots=True)
 class Witness:
-    """What was seen of one attempt, in the order of seeing."""
+    """What was seen of one attempt, in the order of seeing. Its mappings are changed by `_noted` alone, or cleared."""
 
-    signs: dict[tuple[str, str], Sign] = field(default_factory=dict)
+    signs: dict[tuple[str, str], Sign] = field(default_factory=_nothing)
     """By pod, or lost node, and reason."""
-    deletions: dict[str, Sign] = field(default_factory=dict)
+    deletions: dict[str, Sign] = field(default_factory=_nothing)
     """Pods that were deleted before anything of this attempt was seen to fail, by name."""
-    nodes: dict[str, None] = field(default_factory=dict)
+    nodes: dict[str, None] = field(default_factory=_nothing)
     """The nodes of its pods."""
-    failed: dict[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
+    failed: dict[str, tuple[str, Sequence[str]]] = field(default_factory=_nothing)
     """Of each pod that has failed, by name: its node, and the containers that have a limit of memory."""
     started: int = 0
     """How many pods were seen to run or to end, at most."""
-    ours: dict[str, None] = field(default_factory=dict)
+    ours: dict[str, None] = field(default_factory=_nothing)
     """Pods, by uid, that were deleted by our own doing."""
     ran_since: datetime | None = None
     """When a container of it was seen first to run or to end."""
@@ -122,9 +140,9 @@ class Witness:
     """How long the container that has ended ran that ran longest."""
     ended: bool = False
     """Whether a container of it was seen to fail."""
-    left: dict[str, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=_nothing)
     """What containers have left as their termination message, by the name of the pod: perhaps the last report."""
-    finished: dict[str, str] = field(default_factory=dict)
+    finished: dict[str, str] = field(default_factory=_nothing)
     """Its ranks that have succeeded; see `finished_ranks`."""
     span: Span = Span()
     """When its first pod started, and when the last container of it ended, as far as was seen."""
@@ -136,25 +154,29 @@ class Witness:
         back or suspended.
         """
         failing = [pod for pod in pods if _ends(container_statuses(pod)) or dig(pod, "status.phase") == "Failed"]
-        self.failed |= {name_of(pod): (node_of(pod), limited_of(pod)) for pod in failing}
-        self.nodes |= {node: None for pod in pods if (node := node_of(pod))}
+        self.failed = _noted(self.failed, {name_of(pod): (node_of(pod), limited_of(pod)) for pod in failing})
+        self.nodes = _noted(self.nodes, {node: None for pod in pods if (node := node_of(pod))})
         started = [pod for pod in pods if dig(pod, "status.phase") in ("Running", "Failed", "Succeeded")]
         self.started = max(self.started, len(started))
-        self.finished |= finished_ranks(pods)
+        self.finished = _noted(self.finished, finished_ranks(pods))
         # A pod that is deleted in the same look as a failure of another may be deleted because of it.
         own = any(not _is_stopped(pod) for pod in failing)
         is_first = is_current and not self.ended and not own
         for pod in pods:
             self._see_times(pod)
             for sign in _signs_of(pod):
-                self.signs.setdefault((sign.pod, sign.reason), sign)
+                self._see_sign((sign.pod, sign.reason), sign)
             if (gone := _deletion_of(pod)) is None:
                 continue
             if is_ours:
-                self.ours[uid_of(pod)] = None
-            elif is_first and uid_of(pod) not in self.ours:
-                self.deletions.setdefault(gone.pod, gone)
+                self.ours = _noted(self.ours, {uid_of(pod): None})
+            elif is_first and uid_of(pod) not in self.ours and gone.pod not in self.deletions:
+                self.deletions = _noted(self.deletions, {gone.pod: gone})
         self.ended = self.ended or own
+
+    def _see_sign(self, key: tuple[str, str], sign: Sign) -> None:
+        if key not in self.signs:
+            self.signs = _noted(self.signs, {key: sign})
 
     def _see_times(self, pod: Document) -> None:
         starts = self.span.began, moment(dig(pod, "status.startTime"))
@@ -165,7 +187,7 @@ class Witness:
             return  # it may load data for hours
         for one in _ends(dig(pod, "status.containerStatuses") or (), failed=False):
             if one.get("message"):
-                self.left[name_of(pod)] = one["message"]
+                self.left = _noted(self.left, {name_of(pod): one["message"]})
             start, end = moment(one.get("startedAt")), moment(one.get("finishedAt"))
             if start is not None and end is not None:
                 self.ran_seconds = max(self.ran_seconds, (end - start).total_seconds())
@@ -173,7 +195,7 @@ class Witness:
     def lost(self, node: str, at: datetime) -> None:
         """Note that a node of the attempt is gone or does not answer."""
         sign = Sign(FailureCause.INFRASTRUCTURE, NODE_LOST, f"node {node}", "", node, at)
-        self.signs.setdefault((node, NODE_LOST), sign)
+        self._see_sign((node, NODE_LOST), sign)
 
 
 @dataclass(frozen=True, slots=True)
