@@ -17,7 +17,7 @@ from trainwright.api.jobset.v1alpha2.labels import (
     LABEL_JOBSET_UID,
     LABEL_REPLICATED_JOB,
 )
-from trainwright.api.objects import Document, annotations_of, labels_of, uid_of
+from trainwright.api.objects import Document, annotations_of, dig, labels_of, uid_of
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE
@@ -185,6 +185,10 @@ class _Attempts(WorldRule):
         elif change.collection == "pods":
             self._see(change.object.document(), asyncio.get_running_loop().time())
 
+    def _job_of(self, pod: Document) -> str:
+        """The uid of its TrainJob; empty: it is not known."""
+        return self._owner.get(labels_of(pod).get(LABEL_JOBSET_UID, ""), "")
+
     def _see(self, pod: Document, now: float) -> None:
         jobset = labels_of(pod).get(LABEL_JOBSET_UID, "")
         job = self._owner.get(jobset)
@@ -306,15 +310,17 @@ class HangsAreCharged(_Attempts):
     def _hanging(self, now: float) -> Iterator[tuple[str, float]]:
         """The jobs of which an attempt hangs, and the seconds in which it is to be noticed."""
         jobs = {uid_of(one): one for one in self.world.stored(JOBS)}
-        for pod in self.world.stored("pods"):
-            job = jobs.get(self._owner.get(labels_of(pod).get(LABEL_JOBSET_UID, ""), ""))
-            since = self.world.node.hangs_since(uid_of(pod))
-            if job is None or since is None or (pod.get("status") or {}).get("phase") != "Running":
+        pods = [(self._job_of(pod), pod, dig(pod, "status.phase")) for pod in self.world.stored("pods")]
+        # Until all ranks run, no report is expected; a start may take minutes.
+        starting = {job for job, _, phase in pods if phase in (None, "Pending")}
+        for uid, pod, phase in pods:
+            job, since = jobs.get(uid), self.world.node.hangs_since(uid_of(pod))
+            if job is None or since is None or phase != "Running" or uid in starting:
                 continue
             is_over = true_conditions(job).keys() & {"Complete", "Failed", "Blocked"}
             if is_over or job["spec"].get("suspend") or not _progress(job):
                 continue
-            # A rank that hangs is not noticed while another one starts or makes steps: nobody says which ranks report.
+            # A rank that hangs is not noticed while another one makes steps, either: nobody says which ranks report.
             others = self._advanced.get(uid_of(job), 0.0), *self._joined.get(uid_of(job), {}).values()
             stands = max(since, *others, self._calm_since or 0.0)
             yield job["metadata"]["name"], stands + STALL_SECONDS + _SLACK - now
