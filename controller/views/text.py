@@ -75,7 +75,12 @@ def attempt(view: JobView) -> str:
 
 
 def why(view: JobView) -> str:
-    """What is wrong, without the advice: the begin of the sentence that `trainwright explain` gives. Empty: nothing."""
+    """What is wrong, without the advice: the exception of a job that failed, and which rank; else the begin of the
+    sentence that `trainwright explain` gives. Empty: nothing.
+    """
+    if view.failure:
+        said, how = view.failure
+        return printable(f"{said} ({how})" if how else said)
     return "" if view.state in ("Complete", "Suspended") else printable(view.message.partition("; ")[0])
 
 

@@ -265,7 +265,9 @@ def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool, ended: E
     """The jobs as a table, what trains first. `ended`: has read why jobs failed."""
     views = sorted_views(
         [
-            view_of(job, History(), now, failure=ended.sentence(job) if ended is not None else "")
+            view_of(job, History(), now, failure=ended.sentence(job), brief=ended.brief(job))
+            if ended is not None
+            else view_of(job, History(), now)
             for job in map(typed, jobs)
         ]
     )

@@ -2,6 +2,7 @@
 """`trainwright progress`: what is shown of a job, from the object, what was seen before, and the time."""
 
 import io
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -231,6 +232,20 @@ def test_a_plain_table() -> None:
         "ended    Complete    100%       -     6m ago     -",
     ]
     assert text.table(views(), namespaces=True)[1].startswith("default     newer")
+
+
+@pytest.mark.parametrize(
+    ("brief", "shown"),
+    [
+        ((), "rank 1 failed with exit code 1"),
+        (("KeyError: 'lr'", "rank 1, exit code 1"), "KeyError: 'lr' (rank 1, exit code 1)"),
+        (("out of memory", ""), "out of memory"),
+    ],
+)
+def test_the_exception_of_a_failure_takes_the_place_of_its_sentence(brief: Sequence[str], shown: str) -> None:
+    sentence = "rank 1 failed with exit code 1; see its log"
+    view = view_of(job("failed", state="Failed"), History(), NOW, failure=sentence, brief=brief)
+    assert text.why(view) == shown
 
 
 def test_attempts_have_a_column_once_a_job_was_restarted() -> None:

@@ -71,7 +71,7 @@ async def test_lists_have_the_sentence_of_explain() -> None:
     assert found.brief(job()) == ("ValueError: bad shape", "rank 1, exit code 1")
     document = msgspec.to_builtins(job())
     row = local_jobs.table([document], NOW, namespaces=False, ended=found)[1]
-    assert row.endswith("rank 1 failed with exit code 1")
+    assert row.endswith("ValueError: bad shape (rank 1, exit code 1)")
     assert view_of(job(), History(), NOW, failure=found.sentence(job())).message.startswith(sentence)
     assert row_of(view_of(job(), History(), NOW, failure=found.sentence(job()))).message.startswith(sentence)
     assert row_of(view_of(job(), History(), NOW)).message == GENERAL
