@@ -81,8 +81,9 @@ def run(
     words += [f"--output={output}"] if output else []
     words += [f"--env={key}={value}" for key, value in (env or {}).items()]
     if context is None:
-        words.append(f"--python={sys.prefix}")
-    arguments = build_parser().parse_args(words)
+        # Who waits for it wants to know of the first failure, and not of the last one some minutes later.
+        words += [f"--python={sys.prefix}", "--retries=0"]
+    arguments = _parsed(words)
     if callable(train):
         arguments.function = functions.sent(train, given)
     else:
@@ -97,6 +98,16 @@ def run(
     arguments.environment = environments.chosen(arguments, os.environ, print)
     job = _in_thread(submission.submitted(options, documents, arguments))
     return Run(job, options.folder / "kubeconfig", folder=options.folder)
+
+
+def _parsed(words: list[str]) -> argparse.Namespace:
+    """As the command parses them, which ends the process where they are wrong. Raises UserError instead."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return build_parser().parse_args(words)
+    except SystemExit as error:
+        raise UserError(said.getvalue().partition(": error: ")[2].strip()) from error
 
 
 def _start_cluster() -> None:
@@ -211,8 +222,8 @@ class Run:
 
     async def _view(self, jobs: LocalJobs) -> JobView:
         job = await jobs.get(self.name)
-        failure = (await jobs.ended([job])).sentence(typed(job))
-        return view_of(typed(job), History(), wall_clock(), failure=failure)
+        ended, one = await jobs.ended([job]), typed(job)
+        return view_of(one, History(), wall_clock(), failure=ended.sentence(one), brief=ended.brief(one))
 
     def _call(self, work: Callable[[LocalJobs], Awaitable[_Result]]) -> _Result:
         logs = self._folder / "logs" if self._folder is not None else None

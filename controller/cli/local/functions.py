@@ -38,6 +38,10 @@ def sent(function: Callable[..., Any], parameters: Mapping[str, Any]) -> SentFun
     if free := function.__code__.co_freevars:
         raise UserError(f"{name} uses {', '.join(free)} of the function around it, which does not travel: pass it")
     try:
+        inspect.signature(function).bind(**parameters)
+    except TypeError as error:
+        raise UserError(f"{name} cannot be called with these parameters: {error}") from error
+    try:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError) as error:
         raise UserError(f"the source of {name} cannot be read: write it into a cell or a file") from error
@@ -49,6 +53,8 @@ def sent(function: Callable[..., Any], parameters: Mapping[str, Any]) -> SentFun
         except (ValueError, SyntaxError):
             same = False
         if not same:
-            raise UserError(f"parameter {key} is a {type(value).__name__}: pass numbers, texts, and lists of such")
+            raise UserError(
+                f"parameter {key} is of type {type(value).__name__}: pass numbers, texts, and lists of such"
+            )
     call = f"{name}(**{dict(parameters)!r})" if parameters else f"{name}()"
     return SentFunction(name, f"{source}\n{call}")

@@ -15,7 +15,10 @@ from trainwright.controller.cli.local.options import disk_errors, options_of
 
 def run(arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
-    arguments.detach = arguments.detach or arguments.queue is not None
+    if arguments.queue is not None:
+        arguments.detach = True
+        if arguments.retries is None and arguments.restarts == "none":
+            arguments.retries = 0  # else one that fails holds its place for minutes
     if arguments.stall_stop and (arguments.detach or arguments.stall_after is None):
         why = "--detach" if arguments.detach else "--stall-after=never"
         raise WrongUseError(f"--stall-stop does not go with {why}: the command watches the job for it")

@@ -66,6 +66,10 @@ def test_the_parameters_of_a_function_are_parameters_of_the_job() -> None:
     ]
 
 
+def needs(lr: float) -> None:
+    print(lr)
+
+
 def closed_over() -> Callable[[], None]:
     rate = 1
 
@@ -82,14 +86,22 @@ def closed_over() -> Callable[[], None]:
         (lambda: None, {}, "is not a function that def makes"),
         (len, {}, "is not a function that def makes"),
         (eval("exec('def made(): pass') or locals()['made']"), {}, "the source of made cannot be read"),
-        (train, {"data": object()}, "parameter data is a object"),
-        (train, {"lr": float("nan")}, "parameter lr is a float"),
+        (needs, {}, "needs cannot be called with these parameters: missing a required argument: 'lr'"),
+        (needs, {"lr": 1, "rate": 2}, "got an unexpected keyword argument 'rate'"),
+        (train, {"data": object()}, "parameter data is of type object"),
+        (train, {"lr": float("nan")}, "parameter lr is of type float"),
     ],
-    ids=["closure", "lambda", "built in", "no source", "object", "nan"],
+    ids=["closure", "lambda", "built in", "no source", "missing", "unknown", "object", "nan"],
 )
 def test_what_cannot_travel_is_refused(function: Callable[..., Any], parameters: dict[str, Any], why: str) -> None:
     with pytest.raises(UserError, match=why):
         functions.sent(function, parameters)
+
+
+@pytest.mark.parametrize("options", [{"nodes": 0}, {"name": "Bad_Name"}])
+def test_a_wrong_option_is_an_error_as_the_command_says_it(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="is not a n"):
+        python.run(train, **options)
 
 
 def test_a_script_that_is_sent_finds_its_arguments(tmp_path: Path) -> None:
