@@ -38,10 +38,10 @@ _ESCAPED = re.compile(r"\\([\\$`])")
 """As in a here-document of a shell."""
 _DIGEST = 8
 """Characters that tell whether the source is the same."""
-_OF_NODE = {"workdir": "folder", "python": "python", "output": "output", "runs": ""}
+_OF_NODE = {"workdir": "folder", "python": "python", "output": "output", "runs": "", "local": ""}
 """What `trainwright local run` asks of the local node, in annotations such as `workdir.trainwright.dev/node`.
 
-Empty: the same for all jobs of a cluster.
+Empty: no parameter, such as the same for all jobs of a cluster.
 """
 _ASKED = re.compile(rf"({'|'.join(_OF_NODE)})\.trainwright\.dev/")
 

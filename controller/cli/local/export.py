@@ -4,6 +4,7 @@
 import argparse
 import asyncio
 import csv
+import logging
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from trainwright.api import extras
+from trainwright.api.errors import UserError
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import parse
@@ -46,8 +48,12 @@ async def export(jobs: "LocalJobs", arguments: argparse.Namespace, folder: Path)
         as_csv(runs, sys.stdout)
         return 0
     for name, run in runs.items():
-        await asyncio.to_thread(to_tensorboard, run, arguments.tensorboard / name)
-        print(f"{arguments.tensorboard / name}: {counted(len(run), 'point')}")
+        if run:
+            try:
+                await asyncio.to_thread(to_tensorboard, run, arguments.tensorboard / name)
+            except OSError as error:
+                raise UserError(f"cannot write to {arguments.tensorboard / name}: {error.strerror}") from error
+            print(f"{arguments.tensorboard / name}: {counted(len(run), 'point')}")
     print(f"look at them with: tensorboard --logdir {arguments.tensorboard}")
     return 0
 
@@ -86,6 +92,7 @@ def to_tensorboard(run: Sequence[Sample], folder: Path) -> None:
     # An extra, which has no types.
     from tensorboardX import SummaryWriter  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: PLC0415
 
+    logging.getLogger("tensorboardX").setLevel(logging.ERROR)  # it warns of each NaN
     with SummaryWriter(str(folder)) as writer:
         for number, one in enumerate(run):
             step = int(one.step) if one.step is not None else number

@@ -5,6 +5,7 @@ import io
 import struct
 from pathlib import Path
 
+import pytest
 from tensorboardX.proto.event_pb2 import Event  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from trainwright.controller.cli.local import export
@@ -41,6 +42,11 @@ def test_tensorboard_gets_each_value_at_its_step_and_time(tmp_path: Path) -> Non
         ("loss.high", 2, 12.0, 9.0),
     ]
     assert [str(one[3]) for one in told if one[:2] == ("loss", 2)] == ["nan", "1.0"]
+
+
+def test_no_warning_of_each_value_that_is_not_finite(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    export.to_tensorboard(RUN, tmp_path)
+    assert caplog.records == []
 
 
 def events(file: Path) -> list[Event]:

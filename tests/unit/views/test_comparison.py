@@ -105,7 +105,11 @@ def test_secrets_are_never_shown_and_do_not_differ() -> None:
         part = {"name": "node", "env": [{"name": "API_KEY", "value": secret}, {"name": "SEED", "value": "1"}]}
         template: Document = {"spec": {"template": {"spec": {"containers": [part]}}}}
         template["metadata"] = {
-            "annotations": {"workdir.trainwright.dev/node": f"/{name}", "runs.trainwright.dev/node": name}
+            "annotations": {
+                "workdir.trainwright.dev/node": f"/{name}",
+                "runs.trainwright.dev/node": name,
+                "local.trainwright.dev/restarts": name,
+            }
         }
         patch = {"template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}}}
         made["spec"]["runtimePatches"] = [{"manager": "example.com/me", "trainingRuntimeSpec": patch}]
