@@ -175,9 +175,10 @@ class RunFile:
         # A pipe in its place must not be waited for.
         with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
             known = os.fstat(stream.fileno())
-            if not stat.S_ISREG(known.st_mode):
-                return
-            self._file = known.st_dev, known.st_ino
+            file = known.st_dev, known.st_ino
+            if not stat.S_ISREG(known.st_mode) or self._file not in (None, file):
+                return  # it was replaced at this moment, as `is_new` says the next time
+            self._file = file
             stream.seek(self._offset)
             while (text := stream.readline(_LINE_BYTES)).endswith(b"\n"):
                 self._offset += len(text)

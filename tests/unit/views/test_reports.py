@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.controller.trainer.progress.curve import Sample, joined, thinned
-from trainwright.controller.views.reports import MOST, KeptReports
+from trainwright.controller.views.reports import MOST, KeptReports, RunFile
 from trainwright.progress import CURVE
 
 
@@ -182,3 +182,18 @@ async def test_what_is_no_such_file_holds_up_nothing(tmp_path: Path, text: bytes
     reports.has_output("uid", tmp_path, since=0.0)
     reports.append("uid", report(1))
     assert await rows(reports) == [report(1)]
+
+
+def test_a_file_that_is_thinned_between_two_looks_is_read_from_its_begin(tmp_path: Path) -> None:
+    training = Training(tmp_path)
+    training.passes(1, 2)
+    file = RunFile(training.file)
+    assert file.is_new()
+    assert [one.step for one in file.read()] == [1, 2]
+    training.passes(3)
+    assert not file.is_new()
+    (tmp_path / "new").write_text(training.file.read_text() * 2)
+    (tmp_path / "new").replace(training.file)
+    assert list(file.read()) == []
+    assert file.is_new()
+    assert [one.step for one in file.read()] == [1, 2, 3, 1, 2, 3]
