@@ -27,6 +27,8 @@ ARGUMENT, ENVIRONMENT, CODE, JOB, PATCH = "argument", "environment", "code", "jo
 GROUPS = (JOB, CODE, ARGUMENT, ENVIRONMENT, PATCH)
 """The order in which they are shown."""
 MOST = 500
+_PROGRAM = frozenset({"command", "function"})
+"""What is run, beside what it is given."""
 FEW, SHORT = 24, 60
 """Parameters of one job in a list, and characters of their values."""
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
@@ -68,8 +70,8 @@ def options_of(job: Document) -> dict[str, str]:
     words = [*(trainer.get("command") or ()), *(trainer.get("args") or ())]
     # What stands before the program is for the interpreter or the launcher.
     begin = next((n for n, word in enumerate(words, 1) if word.endswith(".py") or words[n - 2 : n - 1] == ["-m"]), 0)
-    found = [*_arguments(words[begin:]), *_environment(trainer.get("env"), "")]
-    named = [(name.lstrip("-+"), value) for _, name, value in found if name != "command"]
+    found = [*_given(words, begin), *_environment(trainer.get("env"), "")]
+    named = [(name.lstrip("-+"), value) for _, name, value in found if name not in _PROGRAM]
     return {one_line(name): shortened(one_line(value), SHORT) for name, value in named[:FEW]}
 
 
@@ -79,7 +81,7 @@ def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str
     yield from _shape(spec, trainer, *_built(jobset))
     yield from _code(annotations_of(job))
     words = [*(trainer.get("command") or ()), *(trainer.get("args") or ())]
-    yield from _function(words[-1]) if words and _SENT in words[-1] else _arguments(words)
+    yield from _given(words)
     yield from _environment(trainer.get("env"), "")
     for step, initializer in (spec.get("initializer") or {}).items():
         if uri := dig(initializer, "storageUri"):
@@ -120,6 +122,11 @@ def _built(jobset: Document | None) -> tuple[str, int | None]:
         container: Document = next((one for one in containers if one.get("name") == NODE), next(iter(containers), {}))
         return container.get("image") or "", dig(part, "template.spec.parallelism")
     return "", None
+
+
+def _given(words: Sequence[str], begin: int = 0) -> Iterator[tuple[str, str, str]]:
+    """What the training is called with: a function, or a program whose words begin there."""
+    return _function(words[-1]) if words and _SENT in words[-1] else _arguments(words[begin:])
 
 
 def _arguments(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:

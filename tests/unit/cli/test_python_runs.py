@@ -23,7 +23,7 @@ from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.progress.curve import Sample
 from trainwright.controller.views.ended import Ended
 from trainwright.controller.views.job import History, view_of
-from trainwright.controller.views.parameters import parameters_of
+from trainwright.controller.views.parameters import options_of, parameters_of
 
 
 def train(lr: float = 0.1, **more: object) -> None:
@@ -57,6 +57,11 @@ def test_the_parameters_of_a_function_are_parameters_of_the_job() -> None:
         {one.name: value for one, value in parameters_of({"spec": {"trainer": {"command": command}}}).items()}
         for command in (ours, ["bash", "-c", theirs], ["bash", "-c", theirs.replace("**{'lr': 0.25}", "")])
     ]
+    assert options_of({"spec": {"trainer": {"command": ours}}}) == {
+        "lr": "0.5",
+        "api_key": "(hidden)",
+        "path": "$a\\b",
+    }
     names = [one.pop("function").partition(" (")[0] for one in found]
     assert names == ["train", "train", "train"]
     assert found == [
