@@ -283,8 +283,10 @@ def _program(picture: Picture, pod: Document, container: PodContainer) -> Cause 
     who = f"container {container.name} of {rank_of(picture, pod)}"
     since = moment(ended.get("finishedAt")) or created_at(pod)
     is_waiting = waiting.get("reason") in _START_FAILURES
+    # What cannot even be created may lack a folder as well.
+    names_program = waiting.get("reason") != "CreateContainerError" or "exec" in message
     if is_program_missing(ended.get("exitCode"), str(ended.get("reason")), message) or (
-        is_waiting and NO_PROGRAM.search(message) is not None
+        is_waiting and names_program and NO_PROGRAM.search(message) is not None
     ):
         command = container.spec.get("command") or ()
         was_run = ended.get("exitCode") == 127 and ended.get("reason") not in NOT_STARTED
