@@ -93,7 +93,8 @@ class DefinitionStrategy(Strategy):
 
 def _storage(definition: Document) -> list[str]:
     """The version in which objects are stored, if there is one."""
-    return [version["name"] for version in definition["spec"].get("versions") or () if version.get("storage")][:1]
+    versions = definition["spec"].get("versions") or ()
+    return [version.get("name", "") for version in versions if version.get("storage")][:1]
 
 
 @lru_cache(maxsize=32)
@@ -179,8 +180,7 @@ def set_defaults(definition: Document) -> None:
         spec["conversion"] = {"strategy": "None"}
     status: Document = definition.setdefault("status", {})
     if not status.get("storedVersions"):
-        stored = [version["name"] for version in spec.get("versions", ()) if version.get("storage")]
-        status["storedVersions"] = stored[:1]
+        status["storedVersions"] = _storage(definition)
 
 
 # -------------------------------------------------------------- errors
@@ -243,9 +243,12 @@ def _version_errors(spec: Document, field: str, _: Document) -> Errors:
     if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
         wrong.append(invalid(f"{field}.versions", found, text))
+    for index, version in enumerate(versions):
+        if version.get("name") is None:
+            wrong.append(invalid(f"{field}.versions[{index}].name", "", *names.dns_label_1035("")))
     # The first version is in a field of its own inside the server.
     return wrong + [
-        invalid(f"{field}.version", name, text) for name in found[:1] for text in names.dns_label_1035(name)
+        invalid(f"{field}.version", name, text) for name in found[:1] if name for text in names.dns_label_1035(name)
     ]
 
 
@@ -288,9 +291,10 @@ def _stored_versions(definition: Document) -> Iterator[DocumentError]:
         yield invalid(path, None, "must have at least one stored version")
         return
     for version in versions:
-        if version.get("storage") and version["name"] not in stored:
-            yield invalid(path, stored, f"must have the storage version {version['name']}")
+        name = version.get("name", "")
+        if version.get("storage") and name not in stored:
+            yield invalid(path, stored, f"must have the storage version {name}")
     for index, name in enumerate(stored):
-        if name not in {version.get("name") for version in versions}:
+        if name not in {version.get("name", "") for version in versions}:
             wrong = f"missing from spec.versions; objects may still be stored in {name}, so spec.versions must keep it"
             yield invalid(f"{path}[{index}]", name, wrong)
