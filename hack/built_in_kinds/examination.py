@@ -5,13 +5,12 @@ import asyncio
 import copy
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 from hack.built_in_kinds.explanations import SeenField, cell_of, encoded
 from hack.built_in_kinds.paths import changes_of, scalar_paths, set_value
 from trainwright.controller.local.apiserver.kinds.built_in import ACTED_ON
-from trainwright.controller.local.apiserver.kinds.formats import FORMATS
+from trainwright.controller.local.apiserver.kinds.formats import NAME_RULES
 from trainwright.controller.local.apiserver.kinds.strategy import feature, held_structs
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     COUNTED_METADATA,
@@ -258,13 +257,6 @@ def _causes(answer: Document) -> list[Document]:
 
 
 def _format_of(signature: list[bool]) -> str:
-    """The format that takes just the words that the server takes; empty if there is none."""
-    fitting = (name for name, check in FORMATS.items() if [_takes(check, word) for word in _WORDS] == signature)
+    """The format of names that takes just the words that the server takes; empty if there is none."""
+    fitting = (name for name, check in NAME_RULES.items() if [not check(word) for word in _WORDS] == signature)
     return next(fitting, "")
-
-
-def _takes(check: Callable[[str], Any], word: str) -> bool:
-    try:
-        return not check(word)
-    except ValueError:
-        return False  # amounts are parsed before they are checked
