@@ -31,6 +31,7 @@ from trainwright.controller.trainer.recovery.causes import (
     finished_ranks,
 )
 from trainwright.controller.trainer.recovery.verdict import (
+    LONGEST_HOLD,
     NOTHING,
     Position,
     Summary,
@@ -242,7 +243,8 @@ def lacks_ranks(known: KnownAttempts, glance: Glance) -> bool:
 def held_for(summary: Summary, now: datetime) -> float:
     """Seconds until the next attempt may begin."""
     until = moment(summary.hold_until)
-    return max(0.0, (until - now).total_seconds()) if until is not None else 0.0
+    left = (until - now).total_seconds() if until is not None else 0.0
+    return left if 0.0 < left <= LONGEST_HOLD else 0.0
 
 
 def decision_of(known: KnownAttempts, glance: Glance | None, now: datetime) -> RecoveryDecision:

@@ -54,6 +54,8 @@ PROGRESS_SECONDS = 3600.0
 """An attempt without reports that ran for so long has made progress."""
 _PAUSES = (0.0, 10.0, 60.0, 300.0, 600.0)
 _PAUSES_OF_INFRASTRUCTURE = (0.0, 30.0, 120.0, 300.0)
+LONGEST_HOLD = _PAUSES[-1] + 60.0
+"""With the difference of two clocks: a longer hold was written by a clock that has been set back since."""
 LONGEST_PAUSE_IN_QUEUE = 10.0
 """The quota stays reserved meanwhile, and Kueue evicts a job whose pods are not ready for long, which may end it."""
 AVOIDED = timedelta(days=1)

@@ -12,9 +12,16 @@ from tests.builders import jobset as made_jobset
 from tests.cases import cases
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.claims import makes_claims
+from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.controller.trainer.failures.record import Entry, document_of, entries_of
-from trainwright.controller.trainer.recovery.attempts import Glance, KnownAttempts, entries_of_present, lacks_ranks
+from trainwright.controller.trainer.recovery.attempts import (
+    Glance,
+    KnownAttempts,
+    entries_of_present,
+    held_for,
+    lacks_ranks,
+)
 from trainwright.controller.trainer.recovery.causes import Span
 from trainwright.controller.trainer.recovery.verdict import (
     KEY,
@@ -105,3 +112,9 @@ def test_ranks_that_have_succeeded_are_lacking_unless_the_jobset_is_about_to_com
     ]
     glance = Glance(job=train_job(uid="job"), jobset=made, pods=pods, now=START)
     assert lacks_ranks(KnownAttempts(), glance) is lacks
+
+
+@pytest.mark.parametrize(("ahead", "held"), [(-1, 0), (600, 600), (630, 630), (3600, 0)])
+def test_a_hold_of_a_clock_that_was_set_back_holds_nothing(ahead: int, held: int) -> None:
+    """The longest pause is 10 minutes, and clocks of two replicas may differ by a little."""
+    assert held_for(Summary(hold_until=format_time(START + timedelta(seconds=ahead))), START) == held
