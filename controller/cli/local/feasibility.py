@@ -16,8 +16,10 @@ import msgspec
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, dig, labels_of
+from trainwright.api.quantity import Quantity
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
+from trainwright.controller.cli.local.local_jobs import GPU
 from trainwright.controller.local.node.document import RESTARTS
 from trainwright.controller.local.node.images import Environment, Images, NodeAnnotations, unrunnable
 from trainwright.controller.runtime import Client, Discovery, NotFound
@@ -175,6 +177,26 @@ def _trainers(objects: Sequence[Document]) -> list[Document]:
         for part in _parts(objects)
         if (dig(part["template"], "metadata.labels") or {}).get(LABEL_ANCESTOR_STEP) == STEP_TRAINER
     ]
+
+
+def ask_for_share(job: Document, nodes: Sequence[Document], parts: int, *, is_torch: bool = False) -> None:
+    """Let each node of the job ask for one of so many parts of the machine: of its GPUs, or CPUs where it has none.
+
+    So the scheduler keeps a job waiting while as many run as fit. What a manifest asks for stays.
+    """
+    trainer = job["spec"]["trainer"] = job["spec"].get("trainer") or {}
+    if trainer.get("resourcesPerNode"):
+        return
+    amounts = [dig(node, "status.allocatable") or {} for node in nodes]
+    gpus = sum(Quantity.parse(one.get(GPU, "0")).rounded_up() for one in amounts)
+    if gpus:
+        share = {GPU: str(max(1, gpus // parts))}
+        trainer["resourcesPerNode"] = {"requests": share, "limits": share}
+        return
+    milli = sum(Quantity.parse(one.get("cpu", "0")).milli() for one in amounts)
+    trainer["resourcesPerNode"] = {"requests": {"cpu": f"{max(1, milli // parts)}m"}}
+    if is_torch and trainer.get("numProcPerNode") is None:
+        trainer["numProcPerNode"] = 1  # as without the request, not one for each CPU
 
 
 def never_restart(job: Document, objects: Sequence[Document]) -> None:

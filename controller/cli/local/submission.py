@@ -7,7 +7,7 @@ import contextlib
 import math
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,6 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import Node, Pod
 from trainwright.api.objects import Document, dig, name_of, namespace_of
-from trainwright.api.quantity import Quantity
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_PROGRESS_STALL_AFTER,
@@ -38,7 +37,6 @@ from trainwright.controller.cli.local import (
 )
 from trainwright.controller.cli.local.daemon import images_of, node_settings
 from trainwright.controller.cli.local.follower import OUT_OF_TIME, TRAINJOB, Followed, Follower
-from trainwright.controller.cli.local.local_jobs import GPU
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.local.pods import pods_of, still_running
@@ -156,27 +154,11 @@ async def _prepared_and_submitted(
         await prepare(options, runtime, client, job, arguments)
     if arguments.queue is not None:
         own = (job["spec"].get("trainer") or {}).get("numNodes")
-        nodes = own or dig(msgspec.to_builtins(runtime), "spec.mlPolicy.numNodes") or 1
-        ask_for_share(job, (await client.list(Node.RESOURCE)).items, nodes * arguments.queue)
+        policy = dig(msgspec.to_builtins(runtime), "spec.mlPolicy") or {}
+        nodes = own or policy.get("numNodes") or 1
+        machines = (await client.list(Node.RESOURCE)).items
+        feasibility.ask_for_share(job, machines, nodes * arguments.queue, is_torch=policy.get("torch") is not None)
     return await _submit(client, documents, job)
-
-
-def ask_for_share(job: Document, nodes: Sequence[Document], parts: int) -> None:
-    """Let each node of the job ask for one of so many parts of the machine: of its GPUs, or CPUs where it has none.
-
-    So the scheduler keeps a job waiting while as many run as fit. What a manifest asks for stays.
-    """
-    trainer = job["spec"]["trainer"] = job["spec"].get("trainer") or {}
-    if trainer.get("resourcesPerNode"):
-        return
-    amounts = [dig(node, "status.allocatable") or {} for node in nodes]
-    gpus = sum(Quantity.parse(one.get(GPU, "0")).rounded_up() for one in amounts)
-    if gpus:
-        share = {GPU: str(max(1, gpus // parts))}
-        trainer["resourcesPerNode"] = {"requests": share, "limits": share}
-        return
-    milli = sum(Quantity.parse(one.get("cpu", "0")).milli() for one in amounts)
-    trainer["resourcesPerNode"] = {"requests": {"cpu": f"{max(1, milli // parts)}m"}}
 
 
 async def _end(

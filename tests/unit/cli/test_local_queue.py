@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.cli.local.submission import ask_for_share
+from trainwright.controller.cli.local.feasibility import ask_for_share
 
 GPU = "nvidia.com/gpu"
 
@@ -27,6 +27,23 @@ def test_each_node_asks_for_its_part_of_the_machine(
     job: dict[str, Any] = {"spec": dict(spec)}
     ask_for_share(job, [{"status": {"allocatable": allocatable}}], parts)
     assert job["spec"]["trainer"]["resourcesPerNode"] == asked
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "own", "is_torch", "processes"),
+    [
+        ({"cpu": "8"}, {}, True, 1),
+        ({"cpu": "8"}, {"numProcPerNode": 4}, True, 4),
+        ({"cpu": "8"}, {}, False, None),
+        ({"cpu": "8", GPU: "4"}, {}, True, None),  # one for each GPU
+    ],
+)
+def test_its_part_of_the_cpus_does_not_make_more_processes(
+    allocatable: dict[str, str], own: dict[str, Any], is_torch: bool, processes: int | None
+) -> None:
+    job: dict[str, Any] = {"spec": {"trainer": dict(own)}}
+    ask_for_share(job, [{"status": {"allocatable": allocatable}}], 2, is_torch=is_torch)
+    assert job["spec"]["trainer"].get("numProcPerNode") == processes
 
 
 def test_what_a_manifest_asks_for_stays() -> None:
