@@ -32,7 +32,8 @@ mount -t tmpfs -o mode=755 none "$root"
 mkdir -p "$root/tmp" "$root/var/run/secrets/kubernetes.io/serviceaccount"
 mount -t tmpfs -o mode=1777,size=16m none "$root/tmp"
 cp "$account"/* "$root/var/run/secrets/kubernetes.io/serviceaccount"
-cp "$configuration" "$root/controller_manager_config.yaml"
+mkdir "$root/configuration"
+cp "$configuration" "$root/configuration/controller_manager_config.yaml"
 for path in /usr /bin /sbin /lib /lib64 /etc /dev /proc "$python" "$image"; do
     if [ -L "$path" ]; then
         cp -P "$path" "$root$path"

@@ -201,7 +201,8 @@ def test_the_command_line_is_one_that_the_manager_takes(control_plane: ControlPl
     arguments = build_parser().parse_args(container["args"])
     mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    assert volumes[mounted[str(arguments.config)]]["configMap"]["name"] == "kubeflow-trainer-config"
+    volume = volumes[mounted[str(arguments.config.parent)]]
+    assert volume["configMap"]["name"] == "kubeflow-trainer-config"
 
 
 @pytest.mark.real_control_plane("Pod Security")
