@@ -116,6 +116,7 @@ async def test_the_sdk_trains_with_its_initializer_classes(tmp_path: Path) -> No
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     }
     runtime = next(yaml.safe_load_all(SAMPLE.read_text()))
+    runtime["metadata"]["namespace"] = "default"
     # A file: the SDK reads the source of the function.
     (script := tmp_path / "sdk.py").write_text(SDK)
     async with serving(Hub(repositories, tokens=(HUB_TOKEN,))) as hub:

@@ -47,6 +47,7 @@ def test_without_a_variable_of_the_plugin_they_do_not(
 ) -> None:
     """What shows that the tests above can fail."""
     lines = trained(name, tmp_path, nodes=2, without=FRAMEWORKS[name].variable)
-    assert FRAMEWORKS[name].without in lines
+    # The lines of torchrun are folded into one that ends with the exception.
+    assert any(FRAMEWORKS[name].without in line for line in lines)
     with pytest.raises(AssertionError):
         check(name, lines, 2, reference(name))

@@ -62,7 +62,7 @@ class Containers(Trainer):
         """Create what a sample holds, in this namespace; returns the name of its TrainJob."""
         job = ""
         for document in yaml.safe_load_all((SAMPLES / name).read_text()):
-            if document["metadata"].pop("namespace", None):
+            if not document["kind"].startswith("Cluster"):
                 document["metadata"]["namespace"] = self.namespace
             if document["kind"] == "TrainJob":
                 change(document)

@@ -232,7 +232,7 @@ class Children:
         return {name_of(job) for part in (self.active, self.successful, self.failed, self.previous) for job in part}
 
 
-_JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
+_JOB_TEMPLATE, _CLAIM = "io.k8s.api.batch.v1.JobTemplateSpec", "io.k8s.api.core.v1.PersistentVolumeClaim"
 
 # ---------------------------------------------------------------------- defaults
 
@@ -246,10 +246,9 @@ def default(jobset: Document) -> None:
         job = _part(_part(replicated, "template"), "spec")
         _fill(job, "completionMode", "Indexed")
         pod = _part(_part(job, "template"), "spec")
-        for template in (replicated["template"], job["template"]):
-            _fill(template, "metadata", {})
         if not pod.get("restartPolicy"):
             pod["restartPolicy"] = "OnFailure"
+        _write(replicated["template"], _JOB_TEMPLATE)
     network = _part(spec, "network")
     _fill(network, "enableDNSHostnames", True)
     _fill(network, "publishNotReadyAddresses", True)
@@ -258,6 +257,8 @@ def default(jobset: Document) -> None:
             rule["name"] = f"failurePolicyRule{index}"
     for policy in spec.get("volumeClaimPolicies") or ():
         _fill(policy, "retentionPolicy", {"whenDeleted": "Delete"})
+        for template in policy.get("templates") or ():
+            _write(template, _CLAIM)
 
 
 def default_pod(pod: Document) -> None:
@@ -265,6 +266,27 @@ def default_pod(pod: Document) -> None:
     priority = spec_of(pod).get("priority")
     if JOBSET_NAME in annotations_of(pod) and priority is not None:
         pod["metadata"]["labels"] = {**labels_of(pod), PRIORITY: str(priority)}
+
+
+def _write(part: Document, model: str) -> None:
+    """Bring a part into the form in which JobSet's webhook sends it back, in place.
+
+    It decodes a JobSet into a Go struct and encodes that. What the struct has no place for, and what it would leave
+    out, stays as it was: controller-runtime drops such removals from the patch.
+    """
+    before = deepcopy(part)
+    normalize(part, model)
+    _restore(part, before)
+
+
+def _restore(made: Any, before: Any) -> None:
+    """Add the fields of `before` that are missing."""
+    if isinstance(made, dict) and isinstance(before, dict):
+        for name, value in before.items():
+            _restore(made.setdefault(name, value), value)
+    elif isinstance(made, list) and isinstance(before, list):
+        for one, other in zip(made, before, strict=True):
+            _restore(one, other)
 
 
 def _fill(document: Document, name: str, value: object) -> None:

@@ -32,6 +32,30 @@ def test_defaults(given: Document, wanted: Document | None) -> None:
     assert document["spec"] == (wanted or given)
 
 
+def test_templates_are_written_as_go_does() -> None:
+    container: Document = {"name": "c", "resources": {"limits": {"cpu": "0.5", "nvidia.com/gpu": 2}, "claims": []}}
+    claim: Document = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
+    template: Document = {
+        "spec": {"template": {"spec": {"containers": [container], "nodeName": None, "new": {"a": 1}}}}
+    }
+    document: Document = {
+        "spec": {
+            "replicatedJobs": [{"name": "a", "template": template}],
+            "volumeClaimPolicies": [{"templates": [claim]}],
+        }
+    }
+    default(document)
+    (replicated,) = document["spec"]["replicatedJobs"]
+    pod_spec = replicated["template"]["spec"]["template"]["spec"]
+    resources = {"limits": {"cpu": "500m", "nvidia.com/gpu": "2"}, "claims": []}
+    assert pod_spec["containers"] == [{"name": "c", "resources": resources}]
+    assert (pod_spec["nodeName"], pod_spec["new"]) == (None, {"a": 1})
+    (policy,) = document["spec"]["volumeClaimPolicies"]
+    assert policy["templates"] == [
+        {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}, "status": {}}
+    ]
+
+
 def test_pods_of_a_jobset_get_their_priority() -> None:
     made = pod(annotations={"jobset.sigs.k8s.io/jobset-name": "set"}, spec={"priority": 7})
     default_pod(made)
