@@ -51,6 +51,9 @@ class JSONFormatter(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
+_FORMATTERS: dict[str, type[TextFormatter | JSONFormatter]] = {"text": TextFormatter, "json": JSONFormatter}
+
+
 class _File(logging.FileHandler):
     """Drops lines for which the disk has no room, instead of writing tracebacks to the terminal."""
 
@@ -75,7 +78,7 @@ def configure_logging(
     if root.handlers:
         return
     handler = logging.StreamHandler(sys.stderr) if file is None else _File(file, "w", encoding="utf-8")
-    handler.setFormatter(JSONFormatter() if style == "json" else TextFormatter())
+    handler.setFormatter(_FORMATTERS[style]())
     handler.addFilter(ContextFilter())
     root.addHandler(handler)
     root.setLevel(level)
@@ -86,5 +89,5 @@ def change_logging(level: str | int, style: Literal["text", "json"]) -> None:
     root = logging.getLogger()
     root.setLevel(level)
     for handler in root.handlers:
-        if isinstance(handler.formatter, TextFormatter | JSONFormatter):
-            handler.setFormatter(JSONFormatter() if style == "json" else TextFormatter())
+        if isinstance(handler.formatter, tuple(_FORMATTERS.values())):
+            handler.setFormatter(_FORMATTERS[style]())
